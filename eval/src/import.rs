@@ -64,10 +64,12 @@ struct StepScore {
 /// Hours reserved.
 #[derive(Debug, Clone, Default, Serialize)]
 struct Reserved {
-    asked_gib_hours: f64,
+    #[serde(rename = "asked_gib_hours")]
+    requested_gib_hours: f64,
     advised_gib_hours: f64,
     used_gib_hours: f64,
-    asked_core_hours: f64,
+    #[serde(rename = "asked_core_hours")]
+    requested_core_hours: f64,
     advised_core_hours: f64,
     used_core_hours: f64,
 }
@@ -216,15 +218,15 @@ impl Reserved {
     /// Without a recommendation the request stays.
     fn add(&mut self, advice: &StepAdvice, task: &ebb_model::step_profile::Run) {
         let hours = task.wall.as_secs_f64() / 3600.0;
-        if let (Some(asked), Some(peak)) = (task.requested.memory, task.peak_memory) {
-            let advised = advice.should_ask.memory.unwrap_or(asked);
-            self.asked_gib_hours += asked.0 as f64 / GIB * hours;
+        if let (Some(requested), Some(peak)) = (task.requested.memory, task.peak_memory) {
+            let advised = advice.should_ask.memory.unwrap_or(requested);
+            self.requested_gib_hours += requested.0 as f64 / GIB * hours;
             self.advised_gib_hours += advised.0 as f64 / GIB * hours;
             self.used_gib_hours += peak.bytes.0 as f64 / GIB * hours;
         }
-        if let (Some(asked), Some(cpu)) = (task.requested.cores, task.cpu) {
-            let advised = advice.should_ask.cores.unwrap_or(asked);
-            self.asked_core_hours += asked.as_cores() * hours;
+        if let (Some(requested), Some(cpu)) = (task.requested.cores, task.cpu) {
+            let advised = advice.should_ask.cores.unwrap_or(requested);
+            self.requested_core_hours += requested.as_cores() * hours;
             self.advised_core_hours += advised.as_cores() * hours;
             self.used_core_hours += cpu.as_secs_f64() / 3600.0;
         }
@@ -290,18 +292,19 @@ fn score_row(one: &Applied) -> Vec<String> {
 }
 
 fn reserved_row(one: &Applied) -> Vec<String> {
-    let saved = |asked: f64, advised: f64| format!("{:.0} %", 100.0 * (1.0 - advised / asked));
+    let saved =
+        |requested: f64, advised: f64| format!("{:.0} %", 100.0 * (1.0 - advised / requested));
     let r = &one.reserved;
     vec![
         name(one),
-        format!("{:.0}", r.asked_gib_hours),
+        format!("{:.0}", r.requested_gib_hours),
         format!("{:.0}", r.advised_gib_hours),
         format!("{:.0}", r.used_gib_hours),
-        saved(r.asked_gib_hours, r.advised_gib_hours),
-        format!("{:.0}", r.asked_core_hours),
+        saved(r.requested_gib_hours, r.advised_gib_hours),
+        format!("{:.0}", r.requested_core_hours),
         format!("{:.0}", r.advised_core_hours),
         format!("{:.0}", r.used_core_hours),
-        saved(r.asked_core_hours, r.advised_core_hours),
+        saved(r.requested_core_hours, r.advised_core_hours),
     ]
 }
 
@@ -372,7 +375,7 @@ mod tests {
                 (1, 1, 0)
             );
             let r = &one.reserved;
-            assert!((r.asked_gib_hours - 800.0).abs() < 1e-6, "{r:?}");
+            assert!((r.requested_gib_hours - 800.0).abs() < 1e-6, "{r:?}");
             assert!(r.advised_gib_hours < 400.0 && r.advised_gib_hours > r.used_gib_hours);
         }
     }

@@ -127,15 +127,15 @@ fn outcome(
     let mut histories: BTreeMap<&str, (MemoryHistory, usize)> = BTreeMap::new();
     let shipped = SizingPolicy::default();
     for task in tasks {
-        let (history, seen) = histories
+        let (history, earlier_tasks) = histories
             .entry(&task.process)
             .or_insert_with(|| (MemoryHistory::new(policy.unwrap_or(&shipped)), 0));
         if task.part == Part::Replay {
             let advising = policy.map(|_| &*history);
-            result.replay(task, advising, *seen)?;
+            result.replay(task, advising, *earlier_tasks)?;
         }
         history.learn(task.run());
-        *seen += 1;
+        *earlier_tasks += 1;
     }
     Ok(result)
 }
@@ -155,16 +155,16 @@ impl Outcome {
         &mut self,
         task: &SizedTask,
         history: Option<&MemoryHistory>,
-        seen: usize,
+        earlier_tasks: usize,
     ) -> Result<()> {
         let run = task.run();
-        let asked = Bytes(task.requested_bytes as u64);
+        let requested = Bytes(task.requested_bytes as u64);
         let advice = history.and_then(|history| history.advise(run.input).ok());
         if history.is_some() && advice.is_none() {
             self.not_advised += 1;
         }
-        let first = advice.as_ref().map_or(asked, |advice| advice.first());
-        if let Some(advice) = advice.as_ref().filter(|_| seen >= SETTLED) {
+        let first = advice.as_ref().map_or(requested, |advice| advice.first());
+        if let Some(advice) = advice.as_ref().filter(|_| earlier_tasks >= SETTLED) {
             self.settled += 1;
             self.settled_failed += usize::from(first < run.peak);
             self.settled_stated += f64::from(advice.oom_ppm) / 1e6;

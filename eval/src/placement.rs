@@ -128,7 +128,7 @@ fn ebb_at_home(world: &World, task: &Task) -> Option<f64> {
 /// As if the step had been observed on one family only; the speeds of families from other steps
 /// stay known.
 fn ebb_from_one(world: &World, task: &Task) -> Option<f64> {
-    at_home(world, task, &task.seen_once())
+    at_home(world, task, &task.known_from_one())
 }
 
 fn at_home(world: &World, task: &Task, known: &Task) -> Option<f64> {
@@ -140,7 +140,7 @@ fn at_home(world: &World, task: &Task, known: &Task) -> Option<f64> {
 fn as_it_is(world: &World, task: &Task) -> Option<f64> {
     let offer = world
         .on_demand_at_home()
-        .find(|o| o.spec.name == task.seen_on.name)?;
+        .find(|o| o.spec.name == task.observed_on.name)?;
     Some(world.truth(task, &offer))
 }
 
@@ -178,11 +178,11 @@ fn cheapest_fit(
 }
 
 fn one_size_down(world: &World, task: &Task) -> Option<f64> {
-    let family = task.seen_on.name.as_str().split('.').next()?;
+    let family = task.observed_on.name.as_str().split('.').next()?;
     let smaller = world
         .on_demand_at_home()
         .filter(|offer| offer.spec.name.as_str().split('.').next() == Some(family))
-        .filter(|offer| offer.spec.vcpus < task.seen_on.vcpus && !offer.spec.metal)
+        .filter(|offer| offer.spec.vcpus < task.observed_on.vcpus && !offer.spec.metal)
         .filter(|offer| world.fits(task, offer.spec))
         .max_by_key(|offer| offer.spec.vcpus);
     match smaller {

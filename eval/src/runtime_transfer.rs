@@ -99,11 +99,11 @@ fn score(pipeline: String, machines: &[MachineRunTimes]) -> Result<TransferScore
         machines.len() > 1,
         "{pipeline}: at least two machines are required"
     );
-    let (mut held_out, mut seen) = (Tally::default(), Tally::default());
+    let (mut held_out, mut input_held_out) = (Tally::default(), Tally::default());
     for (i, from) in machines.iter().enumerate() {
         for (j, to) in machines.iter().enumerate() {
             if i != j {
-                score_pair(from, to, &mut held_out, &mut seen);
+                score_pair(from, to, &mut held_out, &mut input_held_out);
             }
         }
     }
@@ -111,7 +111,7 @@ fn score(pipeline: String, machines: &[MachineRunTimes]) -> Result<TransferScore
         pipeline,
         machines: machines.len(),
         task_held_out: held_out.errors(),
-        input_held_out: seen.errors(),
+        input_held_out: input_held_out.errors(),
     })
 }
 
@@ -119,7 +119,7 @@ fn score_pair(
     from: &MachineRunTimes,
     to: &MachineRunTimes,
     held_out: &mut Tally,
-    seen: &mut Tally,
+    input_held_out: &mut Tally,
 ) {
     let both: Vec<(&Work, Pair)> = from
         .iter()
@@ -140,7 +140,7 @@ fn score_pair(
             held_out.count(&known, pair);
             let mut same_task = its.clone();
             same_task.remove(i);
-            seen.count(&Known::from(&same_task), pair);
+            input_held_out.count(&Known::from(&same_task), pair);
         }
     }
 }

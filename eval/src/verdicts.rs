@@ -105,7 +105,11 @@ pub(crate) fn score_all(folder: &Path) -> Result<Vec<OfKind>> {
             .chunks(halves.max(1))
             .map(|part| {
                 let set = &set;
-                scope.spawn(move || part.iter().map(|history| judged(set, history)).collect())
+                scope.spawn(move || {
+                    part.iter()
+                        .map(|history| verdicts_of(set, history))
+                        .collect()
+                })
             })
             .collect();
         let joined = threads.into_iter().map(|thread| thread.join());
@@ -138,7 +142,7 @@ pub(crate) fn score_all(folder: &Path) -> Result<Vec<OfKind>> {
     Ok(sums.into_iter().map(of_kind).collect())
 }
 
-fn judged(set: &Set, history: &History) -> [Says; RULES.len()] {
+fn verdicts_of(set: &Set, history: &History) -> [Says; RULES.len()] {
     RULES.map(|(_, says)| says(set, history))
 }
 

@@ -228,8 +228,8 @@ struct Divided {
 /// each of the time in which that process used the device. They are reduced to a sum within the
 /// device's share. The driver stores nothing of processes that ended, so they get the rest.
 fn divide(device: Option<Share>, computed: &[Option<Share>], ended: usize) -> Divided {
-    let told: Option<Vec<Share>> = computed.iter().copied().collect();
-    let (Some(device), Some(told)) = (device, told) else {
+    let shares: Option<Vec<Share>> = computed.iter().copied().collect();
+    let (Some(device), Some(shares)) = (device, shares) else {
         // A device of one process computes for that process.
         let is_of_one = computed.len() == 1 && ended == 0;
         let running = match is_of_one {
@@ -241,7 +241,7 @@ fn divide(device: Option<Share>, computed: &[Option<Share>], ended: usize) -> Di
             each_ended: None,
         };
     };
-    let sum: u64 = told.iter().map(|share| u64::from(share.ppm())).sum();
+    let sum: u64 = shares.iter().map(|share| u64::from(share.ppm())).sum();
     let whole = u64::from(device.ppm());
     let part = |share: &Share| {
         let reduced = u64::from(share.ppm()) * whole / sum.max(whole).max(1);
@@ -249,7 +249,7 @@ fn divide(device: Option<Share>, computed: &[Option<Share>], ended: usize) -> Di
     };
     let rest = whole.saturating_sub(sum);
     Divided {
-        running: told.iter().map(part).collect(),
+        running: shares.iter().map(part).collect(),
         each_ended: rest.checked_div(ended as u64).map(from_ppm),
     }
 }

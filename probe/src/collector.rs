@@ -248,9 +248,9 @@ impl Collector {
             self.aggregator.event(self.argument_reads.add_to(event));
         });
         // With procfs, only a scan finds processes. A GPU can work without the CPU.
-        let told_by_events = matches!(self.source, Source::Kernel(_));
+        let has_process_events = matches!(self.source, Source::Kernel(_));
         if done.is_some_and(|done| done.is_idle)
-            && told_by_events
+            && has_process_events
             && self.gpus.is_none()
             && self.opt_in.files_depth == 0
             && !self.aggregator.needs_scan()
@@ -372,7 +372,7 @@ impl Collector {
         }
         if let Source::Procfs { sampler, because } = &mut self.source {
             interval.detail.sampled_because = Some(because.clone());
-            interval.add_unseen(sampler.busy_since_last());
+            interval.add_unsampled_cpu(sampler.busy_since_last());
         }
         let in_use = self.aggregator.cgroup_ids();
         self.aggregator.paths_mut().trim(&self.hierarchy, &in_use);

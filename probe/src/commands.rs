@@ -18,7 +18,7 @@ use crate::update::UpdateOptions;
 use crate::{check, connect, daemon, durable, label, manual, snapshot, update};
 
 const FAILED: u8 = 1;
-const WRONGLY_ASKED: u8 = 2;
+const INVALID_USAGE: u8 = 2;
 
 /// Starts the log on standard error: progress for the daemon, and only warnings for other commands.
 pub fn start_log(command: &Command) {
@@ -69,8 +69,12 @@ pub fn main(command: Command) -> anyhow::Result<ExitCode> {
 
 /// The exit status for an error.
 pub fn status_of(error: &anyhow::Error) -> ExitCode {
-    let wrongly_asked = error.downcast_ref::<ConfigError>().is_some();
-    ExitCode::from(if wrongly_asked { WRONGLY_ASKED } else { FAILED })
+    let is_invalid_usage = error.downcast_ref::<ConfigError>().is_some();
+    ExitCode::from(if is_invalid_usage {
+        INVALID_USAGE
+    } else {
+        FAILED
+    })
 }
 
 async fn command_main(command: Command) -> anyhow::Result<ExitCode> {

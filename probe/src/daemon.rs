@@ -391,7 +391,7 @@ impl Observer<'_> {
         }
         match self.collector.label(request.requester, &request.labels) {
             Err(Refusal::Unknown) if scans < 2 => self.waiting_requests.push((request, scans)),
-            said => request.answer(said),
+            result => request.answer(result),
         }
     }
 

@@ -250,9 +250,13 @@ mod tests {
             };
             gpus.add(&device, second);
         }
-        let told = gpus.close().gpus;
-        assert_eq!(told.len(), MAX_GPUS);
-        assert!(told.iter().all(|gpu| gpu.model.len() <= MAX_MODEL_BYTES));
-        assert!(!told.iter().any(|gpu| gpu.model.contains('\u{1b}')));
+        let reported_gpus = gpus.close().gpus;
+        assert_eq!(reported_gpus.len(), MAX_GPUS);
+        assert!(
+            reported_gpus
+                .iter()
+                .all(|gpu| gpu.model.len() <= MAX_MODEL_BYTES)
+        );
+        assert!(!reported_gpus.iter().any(|gpu| gpu.model.contains('\u{1b}')));
     }
 }

@@ -67,10 +67,13 @@ impl Interval {
 
     /// Adds CPU time that no sample contained to the workload. This can hide an idle node, but it
     /// never reports a busy node as idle.
-    pub fn add_unseen(&mut self, all: Option<CpuTime>) {
-        if let (Some(all), Some(work), Some(rest)) = (all, self.workload.cpu, self.background.cpu) {
-            let seen = work.saturating_add(rest);
-            self.workload.cpu = Some(work.saturating_add(CpuTime(all.0.saturating_sub(seen.0))));
+    pub fn add_unsampled_cpu(&mut self, node_cpu: Option<CpuTime>) {
+        if let (Some(node_cpu), Some(workload), Some(background)) =
+            (node_cpu, self.workload.cpu, self.background.cpu)
+        {
+            let sampled_cpu = workload.saturating_add(background);
+            self.workload.cpu =
+                Some(workload.saturating_add(CpuTime(node_cpu.0.saturating_sub(sampled_cpu.0))));
         }
     }
 }

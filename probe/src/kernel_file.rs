@@ -68,8 +68,8 @@ mod tests {
         }
         let uptime = KernelLine::open("/proc/uptime").expect("it is there");
         let seconds = || {
-            let said = uptime.now().expect("readable");
-            let first = said.split(' ').next().map(str::parse::<f64>);
+            let text = uptime.now().expect("readable");
+            let first = text.split(' ').next().map(str::parse::<f64>);
             first.expect("a word").expect("a number")
         };
         let before = seconds();

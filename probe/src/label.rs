@@ -184,9 +184,9 @@ mod tests {
                     assert_eq!(request.labels.labels.len(), count, "{text}");
                 }
                 (Err(error), Err(words)) => {
-                    let said = error.to_string();
-                    assert!(said.contains(words), "{text}: {said}");
-                    assert!(!said.chars().any(char::is_control), "{said:?}");
+                    let message = error.to_string();
+                    assert!(message.contains(words), "{text}: {message}");
+                    assert!(!message.chars().any(char::is_control), "{message:?}");
                 }
                 (got, _) => panic!("{text}: {got:?}"),
             }

@@ -367,10 +367,10 @@ mod tests {
     #[test]
     fn a_wrong_file_is_refused_with_its_line_and_reason() {
         let check = |text: &str, expect: &str| {
-            let said = Rules::parse(text).map_err(|error| error.to_string());
+            let result = Rules::parse(text).map_err(|error| error.to_string());
             assert!(
-                said.as_ref().is_err_and(|e| e.contains(expect)),
-                "{text}: {said:?}"
+                result.as_ref().is_err_and(|e| e.contains(expect)),
+                "{text}: {result:?}"
             );
         };
         check(

@@ -44,12 +44,12 @@ pub enum NodeError {
         source: std::io::Error,
     },
     /// A kernel file has unexpected content.
-    #[error("unexpected content of {path}: '{said}'")]
+    #[error("unexpected content of {path}: '{content}'")]
     Content {
         /// The file.
         path: &'static str,
         /// The content.
-        said: String,
+        content: String,
     },
     /// The name is not a valid node id.
     #[error(transparent)]

@@ -62,8 +62,8 @@ pub async fn take(
 /// The interval as a table.
 pub fn table(snapshot: &Snapshot) -> String {
     let mut out = String::new();
-    let told = write_all(&mut out, snapshot);
-    debug_assert!(told.is_ok(), "a string takes everything");
+    let result = write_all(&mut out, snapshot);
+    debug_assert!(result.is_ok(), "a string takes everything");
     out
 }
 
@@ -206,10 +206,10 @@ fn doing(out: &mut String, steps: &[&StepUsage]) -> std::fmt::Result {
     let mut head = "\nSTATES AT THE SAMPLES\n";
     for step in steps.iter().filter(|step| !step.detail.states.is_empty()) {
         let mut states: Vec<_> = step.detail.states.iter().collect();
-        states.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.samples));
+        states.sort_by_key(|(_, sampled)| std::cmp::Reverse(sampled.samples));
         let words: Vec<String> = states
             .iter()
-            .map(|(state, seen)| format!("{state} {}", seen.samples))
+            .map(|(state, sampled)| format!("{state} {}", sampled.samples))
             .collect();
         write!(
             out,

@@ -8,17 +8,17 @@ fn answer(arguments: &[&str]) -> (Option<i32>, String) {
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .output()
         .expect("the probe is built");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    (output.status.code(), said)
+    let bytes = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    (output.status.code(), text)
 }
 
 #[test]
 fn what_is_asked_wrongly_ends_with_two_and_says_what_mends_it() {
     let check = |arguments: &[&str], expect: &str| {
-        let (status, said) = answer(arguments);
-        assert_eq!(status, Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(expect), "{arguments:?}: {said}");
+        let (status, text) = answer(arguments);
+        assert_eq!(status, Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(expect), "{arguments:?}: {text}");
     };
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, text: &str| {
@@ -48,14 +48,14 @@ fn what_is_asked_wrongly_ends_with_two_and_says_what_mends_it() {
 
 #[test]
 fn help_shows_examples_and_the_statuses() {
-    let (status, said) = answer(&["--help"]);
+    let (status, text) = answer(&["--help"]);
     assert_eq!(status, Some(0));
     for expect in [
         "Examples:",
         "ebb-probe run --sink",
         "Exit status: 0 success",
     ] {
-        assert!(said.contains(expect), "{said}");
+        assert!(text.contains(expect), "{text}");
     }
 }
 
@@ -63,8 +63,8 @@ fn help_shows_examples_and_the_statuses() {
 fn manual_pages_of_all_commands_are_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let pages = folder.path().join("man1");
-    let (status, said) = answer(&["man", pages.to_str().expect("a name")]);
-    assert_eq!(status, Some(0), "{said}");
+    let (status, text) = answer(&["man", pages.to_str().expect("a name")]);
+    assert_eq!(status, Some(0), "{text}");
     for command in ["", "-run", "-snapshot", "-label", "-check", "-man"] {
         let page = std::fs::read_to_string(pages.join(format!("ebb-probe{command}.1")));
         assert!(page.expect("a page").starts_with(".ie"), "{command}");
@@ -73,11 +73,11 @@ fn manual_pages_of_all_commands_are_written() {
 
 #[test]
 fn a_check_that_finds_something_missing_ends_with_one() {
-    let (status, said) = answer(&["check", "--config", "/nowhere"]);
-    assert_eq!(status, Some(1), "{said}");
+    let (status, text) = answer(&["check", "--config", "/nowhere"]);
+    assert_eq!(status, Some(1), "{text}");
     assert!(
-        said.contains("LACKS configuration failed to read /nowhere"),
-        "{said}"
+        text.contains("LACKS configuration failed to read /nowhere"),
+        "{text}"
     );
 }
 
@@ -104,8 +104,8 @@ fn completions_are_printed_for_each_shell() {
         ("zsh", "#compdef ebb-probe"),
         ("fish", "-c ebb-probe"),
     ] {
-        let (status, said) = answer(&["completions", shell]);
-        assert_eq!(status, Some(0), "{said}");
-        assert!(said.contains(expect), "{shell}: {said}");
+        let (status, text) = answer(&["completions", shell]);
+        assert_eq!(status, Some(0), "{text}");
+        assert!(text.contains(expect), "{shell}: {text}");
     }
 }

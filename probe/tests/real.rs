@@ -56,8 +56,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// the one that built them.
 fn program() -> OsString {
     let built = option_env!("CARGO_BIN_EXE_ebb-probe").map(OsString::from);
-    let told = built.or_else(|| std::env::var_os("PROBE"));
-    told.expect("cargo or PROBE says where the program is")
+    let path = built.or_else(|| std::env::var_os("PROBE"));
+    path.expect("cargo or PROBE says where the program is")
 }
 
 /// True when `got` is within `percent` of `expect`.
@@ -77,9 +77,9 @@ fn run_task(limit: Option<Limit>, script: &str) -> (StepUsage, machine::Counted)
     drop(task);
     std::thread::sleep(3 * SECOND);
     probe.stop();
-    let told = sink.read();
-    let ended = told.ended.iter().find(|step| step.id.key == id);
-    let ended = ended.unwrap_or_else(|| panic!("no step {id} among {:#?}", told.ended));
+    let records = sink.read();
+    let ended = records.ended.iter().find(|step| step.id.key == id);
+    let ended = ended.unwrap_or_else(|| panic!("no step {id} among {:#?}", records.ended));
     (ended.clone(), counted)
 }
 
@@ -144,11 +144,11 @@ fn bytes_are_those_that_went_to_the_disk() {
     assert!(near(mib(step.disk_read), 64.0, 5.0), "{:?}", step.disk_read);
     match counted.disk {
         Some(disk) if disk.0 > 0 => {
-            let told = mib(step.disk_written) + mib(step.disk_read);
+            let reported_mib = mib(step.disk_written) + mib(step.disk_read);
             let expect = mib(Some(disk));
             assert!(
-                near(told, expect, 5.0),
-                "{told} MiB, the cgroup says {expect}"
+                near(reported_mib, expect, 5.0),
+                "{reported_mib} MiB, the cgroup says {expect}"
             );
         }
         _ => eprintln!("not compared: this machine counts no bytes by cgroup"),
@@ -194,15 +194,15 @@ fn told_to_stop_it_says_the_last_and_ends_within_five_seconds() {
     task.start("exit 3").wait().expect("the shell ends");
     let took = probe.stop();
     assert!(took < 5 * SECOND, "{took:?}");
-    let told = sink.read();
-    let [heartbeat] = &told.heartbeats[..] else {
-        panic!("one interval, cut short: {:#?}", told.heartbeats)
+    let records = sink.read();
+    let [heartbeat] = &records.heartbeats[..] else {
+        panic!("one interval, cut short: {:#?}", records.heartbeats)
     };
     assert_eq!(heartbeat.sequence, 0);
     assert!(heartbeat.workload.processes_started > 0);
     assert!(heartbeat.workload.network.is_some() == heartbeat.coverage.network.is_some());
     // It ended less than two seconds ago, and is still reported.
-    let ended = told.ended.iter().find(|step| step.id.key == task.id);
+    let ended = records.ended.iter().find(|step| step.id.key == task.id);
     assert_eq!(ended.map(|step| step.end), Some(StepEnd::Exited(3)));
 }
 
@@ -215,12 +215,12 @@ fn a_sink_that_fails_for_a_while_misses_nothing() {
     std::thread::sleep(4 * SECOND);
     sink.mend();
     probe.stop();
-    let told = sink.read();
-    let sequences: Vec<u64> = told.heartbeats.iter().map(|h| h.sequence).collect();
+    let records = sink.read();
+    let sequences: Vec<u64> = records.heartbeats.iter().map(|h| h.sequence).collect();
     let expect: Vec<u64> = (0..sequences.len() as u64).collect();
     assert_eq!(sequences, expect);
     assert!(sequences.len() >= 4, "{sequences:?}");
-    let dropped: u64 = told
+    let dropped: u64 = records
         .heartbeats
         .iter()
         .map(|h| h.probe.records_dropped)
@@ -240,20 +240,20 @@ fn what_a_stopped_probe_could_not_send_the_next_one_sends() {
     sink.mend();
     assert!(sink.read().ended.is_empty());
     Probe::start(&sink, &["--interval", "1"]).stop();
-    let told = sink.read();
-    let runs: std::collections::BTreeSet<_> = told
+    let records = sink.read();
+    let runs: std::collections::BTreeSet<_> = records
         .heartbeats
         .iter()
         .map(|h| h.probe_start.clone())
         .collect();
-    assert_eq!(runs.len(), 2, "{:#?}", told.heartbeats);
+    assert_eq!(runs.len(), 2, "{:#?}", records.heartbeats);
     for run in &runs {
-        let of_run = told.heartbeats.iter().filter(|h| h.probe_start == *run);
+        let of_run = records.heartbeats.iter().filter(|h| h.probe_start == *run);
         let sequences: Vec<u64> = of_run.map(|h| h.sequence).collect();
         let expect: Vec<u64> = (0..sequences.len() as u64).collect();
         assert_eq!(sequences, expect);
     }
-    assert!(told.ended.iter().any(|step| step.id.key == task.id));
+    assert!(records.ended.iter().any(|step| step.id.key == task.id));
 }
 
 fn in_a_tree_of_version_two_a_task_is_told_as_well() {
@@ -276,8 +276,8 @@ fn in_a_tree_of_version_two_a_task_is_told_as_well() {
     let mut ended = collector.scan().expect("a scan");
     ended.extend(collector.last_ended());
     let step = ended.iter().find(|step| step.id.key == id);
-    let told = step.map(|step| (step.processes, step.end));
-    assert_eq!(told, Some((51, StepEnd::Exited(4))), "{ended:#?}");
+    let outcome = step.map(|step| (step.processes, step.end));
+    assert_eq!(outcome, Some((51, StepEnd::Exited(4))), "{ended:#?}");
 }
 
 /// Whether scans are skipped depends on this machine; the report does not.
@@ -305,8 +305,8 @@ fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
         .kill()
         .and_then(|()| shell.wait().map(drop))
         .expect("it ends");
-    let told = |step: &&StepUsage| step.id.key == task.id;
-    let step = interval.running.iter().find(told).expect("it runs");
+    let is_of_task = |step: &&StepUsage| step.id.key == task.id;
+    let step = interval.running.iter().find(is_of_task).expect("it runs");
     // It closes a moment after its last scan.
     assert!(
         interval.coverage.cpu > Share::of(99, 100),
@@ -314,8 +314,8 @@ fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
         interval.coverage
     );
     let states = &step.detail.states;
-    let seen: Duration = states.values().map(|seen| seen.time).sum();
-    assert!(seen >= 4 * SECOND, "{states:?}");
+    let sampled_time: Duration = states.values().map(|sampled| sampled.time).sum();
+    assert!(sampled_time >= 4 * SECOND, "{states:?}");
 }
 
 #[expect(clippy::too_many_lines, reason = "a flat list of all tests")]

@@ -163,9 +163,9 @@ impl Demo {
         );
         deploy::packed(children).await?;
         console.say("the packages of both functions are ready");
-        let asked = (self.options.means, self.options.shards);
+        let setup = (self.options.means, self.options.shards);
         let deploying =
-            Deploying::begin(asked, &places, &account, children, &world.regions).await?;
+            Deploying::begin(setup, &places, &account, children, &world.regions).await?;
         let deployed = deploying.finish(&places, children, &console).await?;
         console.say(format_args!(
             "bucket {}, {}",
@@ -260,9 +260,9 @@ impl Demo {
         ]);
         fleet.args(["--past", &PAST.as_secs().to_string()]);
         self.children.start("fleet", fleet)?;
-        let told = self.children.says("fleet", "nodes told").await?;
+        let line = self.children.says("fleet", "nodes told").await?;
         self.console.say(format_args!(
-            "{}: {told}, and go on",
+            "{}: {line}, and go on",
             self.console.bold("simulated")
         ));
         Ok(())

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 /// The folder of `scripts/setup`: `EBB_CACHE`, or `.cache/ebb` in the home folder; `None` without
 /// both.
 pub fn cache() -> Option<PathBuf> {
-    let told = std::env::var_os("EBB_CACHE").map(PathBuf::from);
-    told.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/ebb")))
+    let configured_folder = std::env::var_os("EBB_CACHE").map(PathBuf::from);
+    configured_folder.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/ebb")))
 }
 
 /// The Python with the simulators that `scripts/setup` installs.

@@ -15,7 +15,7 @@ use serde_json::Value;
 pub struct Simulated {
     child: Child,
     /// The result of the program.
-    pub told: Value,
+    pub result: Value,
 }
 
 impl Simulated {
@@ -45,13 +45,13 @@ impl Simulated {
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
         let line = lines.find_map(|line| line.strip_prefix("told ").map(str::to_owned));
         let line = line.with_context(|| format!("{name} ended without a word"))?;
-        let told = serde_json::from_str(&line).context("what it told")?;
-        Ok(Self { child, told })
+        let result = serde_json::from_str(&line).context("what it told")?;
+        Ok(Self { child, result })
     }
 
     /// The text with this key in the result.
     pub fn text(&self, key: &str) -> &str {
-        self.told[key].as_str().unwrap_or_default()
+        self.result[key].as_str().unwrap_or_default()
     }
 
     /// Calls one of the endpoints of `tests/sim/extensions`.

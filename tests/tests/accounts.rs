@@ -94,10 +94,10 @@ async fn accounts(account: &Simulated) -> Result<Accounts> {
 }
 
 async fn gathered(account: &Simulated, all: &Accounts) -> Result<Inventory> {
-    let names = account.told["regions"].as_array().context("regions")?;
+    let names = account.result["regions"].as_array().context("regions")?;
     let regions = names.iter().filter_map(Value::as_str).map(Region::new);
     let regions = regions.collect::<Result<Vec<_>, _>>()?;
-    let asked = Account {
+    let swept_account = Account {
         inventory: all,
         metrics: None,
         bill: None,
@@ -105,7 +105,7 @@ async fn gathered(account: &Simulated, all: &Accounts) -> Result<Inventory> {
         prices: None,
         regions: &regions,
     };
-    Ok(inventory::inventory(&asked).await)
+    Ok(inventory::inventory(&swept_account).await)
 }
 
 /// The number of instances of the second account by region.
@@ -141,7 +141,7 @@ async fn refused_and_whole() -> Result<()> {
         {"kind": "vanish", "service": "ecs"},
     ]});
     account.extension("faults", &faults)?;
-    let first = &account.told["instances"]["us-east-1"][0];
+    let first = &account.result["instances"]["us-east-1"][0];
     let advised = first.as_str().context("an instance")?;
     account.extension("advisers", &advice(second, advised))?;
     let all = accounts(&account).await?;
@@ -158,10 +158,10 @@ async fn refused_and_whole() -> Result<()> {
         .collect();
     let about = |region: &str, words: &str| {
         let scope = format!("account {second} {region}: inventory");
-        let told = gaps
+        let is_reported = gaps
             .iter()
             .any(|gap| gap.starts_with(&scope) && gap.contains(words));
-        assert!(told, "{scope} .. {words} in {gaps:#?}");
+        assert!(is_reported, "{scope} .. {words} in {gaps:#?}");
     };
     about("eu-west-1", "UnauthorizedOperation");
     about("ap-southeast-2", "timed out");
@@ -224,7 +224,7 @@ async fn one_that_vanishes_is_no_waste(
     let (job, gone) = placed.next().context("a job that runs")?;
     let faults = json!({"faults": [{"kind": "vanish", "service": "ec2", "resource": gone}]});
     account.extension("faults", &faults)?;
-    let asked = Account {
+    let swept_account = Account {
         inventory: all,
         metrics: None,
         bill: None,
@@ -233,7 +233,7 @@ async fn one_that_vanishes_is_no_waste(
         regions: std::slice::from_ref(&job.region),
     };
     let known = scan::Known::default();
-    let report = scan::scan(&asked, &known, &Policy::default(), Timestamp::now()).await;
+    let report = scan::scan(&swept_account, &known, &Policy::default(), Timestamp::now()).await;
     assert!(!report.nodes.is_empty(), "the others are seen");
     assert!(report.nodes.iter().all(|node| node.id != gone.as_str()));
     assert!(
@@ -242,12 +242,12 @@ async fn one_that_vanishes_is_no_waste(
             .iter()
             .all(|f| f.resource.id != gone.as_str())
     );
-    let said = report
+    let is_listed = report
         .not_judged
         .iter()
         .any(|one| one.resource == job.id.as_str());
     assert!(
-        said,
+        is_listed,
         "the job on it is not judged: {:#?}",
         report.not_judged
     );
@@ -273,7 +273,9 @@ fn advice(account: &str, instance: &str) -> Value {
 fn joined(account: &Simulated, found: &Inventory) -> Result<()> {
     let batch = &found.batch;
     let lost = 1;
-    let workers = account.told["world"]["nodes"].as_array().context("nodes")?;
+    let workers = account.result["world"]["nodes"]
+        .as_array()
+        .context("nodes")?;
     let with_steps = workers
         .iter()
         .filter(|node| node["steps"].as_array().is_some_and(|s| !s.is_empty()));

@@ -185,10 +185,10 @@ fn objection(
             "{from} depends on {to}, which ARCHITECTURE.md does not allow"
         ));
     }
-    let asked = features
+    let extra_feature = features
         .iter()
         .find(|name| !PROBES_FEATURES.contains(&name.as_str()));
-    match asked {
+    match extra_feature {
         Some(name) if from == "ebb-probe" && to == CLOUD && !edge.is_for_tests => {
             Some(format!("{from} asks {to} for {name}"))
         }
@@ -197,17 +197,17 @@ fn objection(
 }
 
 fn metadata() -> (BTreeSet<String>, Vec<Edge>) {
-    let told = Command::new(env!("CARGO"))
+    let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
     assert!(
-        told.status.success(),
+        output.status.success(),
         "{}",
-        String::from_utf8_lossy(&told.stderr)
+        String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut names = BTreeSet::new();
@@ -226,10 +226,10 @@ fn metadata() -> (BTreeSet<String>, Vec<Edge>) {
             let through = own
                 .iter()
                 .filter_map(|asks| asks.strip_prefix(&format!("{to}/")));
-            let asked = list(&dependency["features"]);
+            let features = list(&dependency["features"]);
             edges.push(Edge {
                 from: text(&package["name"]),
-                features: asked
+                features: features
                     .iter()
                     .map(text)
                     .chain(through.map(str::to_owned))
@@ -293,9 +293,9 @@ fn a_wrong_edge_is_told() {
             features: features.iter().map(|name| (*name).to_owned()).collect(),
             is_for_tests: false,
         });
-        let told = wrong(&packages, &edges);
+        let violations = wrong(&packages, &edges);
         let expect: Vec<String> = expect.map(str::to_owned).into_iter().collect();
-        assert_eq!(told, expect);
+        assert_eq!(violations, expect);
     };
     check("ebb-sweep", "ebb-cloud", &["inventory"], None);
     check("ebb-probe", "ebb-cloud", &["queue"], None);

@@ -40,7 +40,7 @@ fn demo(arguments: &[&str]) -> Command {
 
 /// The output of a finished run, and its folder.
 struct Played {
-    said: String,
+    output: String,
     status: Option<i32>,
     folder: TempDir,
 }
@@ -55,15 +55,15 @@ fn play(seed: u64, arguments: &[&str]) -> Played {
         .arg(folder.path().join("run"))
         .output()
         .expect("the demo starts");
-    let said = words(&ended);
-    for port in ports(&said) {
+    let output = words(&ended);
+    for port in ports(&output) {
         assert!(
             TcpStream::connect(("127.0.0.1", port)).is_err(),
-            "{port} still answers\n{said}"
+            "{port} still answers\n{output}"
         );
     }
     Played {
-        said,
+        output,
         status: ended.status.code(),
         folder,
     }
@@ -75,8 +75,8 @@ fn words(ended: &Output) -> String {
 }
 
 /// The ports of the simulators in the demo's output.
-fn ports(said: &str) -> Vec<u16> {
-    let lines = said
+fn ports(output: &str) -> Vec<u16> {
+    let lines = output
         .lines()
         .filter(|line| line.contains("MiniStack (") || line.contains("moto ("));
     let ports = lines.filter_map(|line| line.rsplit(':').next()?.trim().parse().ok());
@@ -85,15 +85,15 @@ fn ports(said: &str) -> Vec<u16> {
 
 impl Played {
     fn ends_with(&self, status: i32) -> &Self {
-        assert_eq!(self.status, Some(status), "{}", self.said);
+        assert_eq!(self.status, Some(status), "{}", self.output);
         self
     }
 
     fn says(&self, text: &str) -> &Self {
         assert!(
-            self.said.contains(text),
+            self.output.contains(text),
             "it should say: {text}\n{}",
-            self.said
+            self.output
         );
         self
     }
@@ -119,7 +119,7 @@ fn all_that_was_planted_is_found_with_the_real_provider_and_the_real_probe() {
         page.to_lowercase().contains("simulated"),
         "the page says that its input is simulated"
     );
-    if played.said.contains("real probe: skipped") {
+    if played.output.contains("real probe: skipped") {
         skip("all but what only the real probe sees was checked");
     }
     played
@@ -135,9 +135,9 @@ fn a_manifest_that_does_not_fit_is_told(played: &Played) {
     let check = |planted: &[Value], expect_status: i32, expect: &str| {
         let text = serde_json::to_string(planted).expect("JSON");
         fs::write(&manifest, text).expect("it is written");
-        let (status, said) = check_again(manifest.parent().expect("a folder"));
-        assert_eq!(status, Some(expect_status), "{said}");
-        assert!(said.contains(expect), "{said}");
+        let (status, output) = check_again(manifest.parent().expect("a folder"));
+        assert_eq!(status, Some(expect_status), "{output}");
+        assert!(output.contains(expect), "{output}");
     };
     check(&planted, 0, "nothing else was called waste");
     check(&planted[1..], 1, "called waste, and not planted");
@@ -176,17 +176,17 @@ fn an_end_before_its_time_takes_everything_down() {
     command.arg("--work").arg(folder.path().join("run"));
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let mut said = String::new();
-    while !said.contains("moto (") {
+    let mut output = String::new();
+    while !output.contains("moto (") {
         let line = lines.next().expect("it goes on").expect("text");
-        said += &format!("{line}\n");
+        output += &format!("{line}\n");
     }
-    assert_eq!(ports(&said).len(), 2);
+    assert_eq!(ports(&output).len(), 2);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is there");
     let ended = child.wait().expect("it ends");
-    assert_eq!(ended.code(), Some(130), "{said}");
-    for port in ports(&said) {
+    assert_eq!(ended.code(), Some(130), "{output}");
+    for port in ports(&output) {
         assert!(
             TcpStream::connect(("127.0.0.1", port)).is_err(),
             "{port} still answers"

@@ -65,8 +65,8 @@ fn stop(probe: &mut Probe) {
 /// Task and step of all tasks of a job, sorted.
 fn names(lake: &str, job: &str) -> Vec<(String, String)> {
     let output = ebb(&["names", "explain", job, "--lake", lake, "--format", "json"]);
-    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let tasks = told["tasks"].as_array().expect("tasks");
+    let explanation: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let tasks = explanation["tasks"].as_array().expect("tasks");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let names = tasks
         .iter()

@@ -193,14 +193,14 @@ fn reached<'a>(
     imports: &'a BTreeMap<Module, BTreeSet<Module>>,
     from: &'a Module,
 ) -> BTreeSet<&'a Module> {
-    let mut seen = BTreeSet::new();
+    let mut reachable = BTreeSet::new();
     let mut next: Vec<&Module> = imports[from].iter().collect();
     while let Some(one) = next.pop() {
-        if seen.insert(one) {
+        if reachable.insert(one) {
             next.extend(imports.get(one).into_iter().flatten());
         }
     }
-    seen
+    reachable
 }
 
 /// Sets of modules that can all reach each other.

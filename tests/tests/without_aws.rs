@@ -114,13 +114,17 @@ fn watched_and_swept(place: &Place, report: impl Fn() -> Result<Vec<u8>>) -> Res
     let swept = place.sweep(&ebb, &policy)?;
     assert!(swept["heartbeats"].as_u64() >= Some(1), "{swept:#}");
     assert_eq!(swept["refused"], serde_json::json!({}), "{swept:#}");
-    let told: Report = serde_json::from_slice(&report()?)?;
-    let [node] = &told.nodes[..] else {
-        bail!("this host alone is told of: {:?}", told.nodes);
+    let stored_report: Report = serde_json::from_slice(&report()?)?;
+    let [node] = &stored_report.nodes[..] else {
+        bail!("this host alone is told of: {:?}", stored_report.nodes);
     };
     assert_eq!(node.origin, Origin::Measured);
     assert_eq!(node.per_hour.map(|price| price.0.micros()), Some(350_000));
-    assert!(told.gaps.is_empty(), "nobody was asked: {:?}", told.gaps);
+    assert!(
+        stored_report.gaps.is_empty(),
+        "nobody was asked: {:?}",
+        stored_report.gaps
+    );
 
     let again = place.sweep(&ebb, &policy)?;
     assert_eq!(again["heartbeats"], 0, "{again:#}");
@@ -141,7 +145,7 @@ const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws
      SignedHeaders=host, Signature=0";
 
 /// Sends one request to the simulator; returns the body of the answer.
-fn asked(port: u16, line: &str) -> Result<Vec<u8>> {
+fn request(port: u16, line: &str) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     write!(
         stream,
@@ -182,7 +186,7 @@ fn with_bucket(script: &str) -> Result<(Running, u16)> {
         );
         sleep(Duration::from_millis(200));
     }
-    asked(port, "PUT /ebb-place")?;
+    request(port, "PUT /ebb-place")?;
     Ok((server, port))
 }
 
@@ -195,7 +199,7 @@ fn a_host_that_pushes_to_s3_is_judged_from_there() -> Result<()> {
         environment: keys.into_iter().chain([endpoint]).collect(),
     };
     let report = format!("GET /ebb-place/site/{REPORT}");
-    watched_and_swept(&place, || asked(port, &report))
+    watched_and_swept(&place, || request(port, &report))
 }
 
 fn a_host_that_pushes_to_google_cloud_storage_is_judged_from_there() -> Result<()> {
@@ -213,7 +217,7 @@ fn a_host_that_pushes_to_google_cloud_storage_is_judged_from_there() -> Result<(
         environment: vec![("GOOGLE_SERVICE_ACCOUNT", account)],
     };
     let report = format!("GET /ebb-place/site/{REPORT}");
-    watched_and_swept(&place, || asked(port, &report))
+    watched_and_swept(&place, || request(port, &report))
 }
 
 fn main() -> ExitCode {

@@ -99,8 +99,11 @@ fn what_is_not_as_it_must_be_is_refused_with_its_place() {
         let folder = folder(files);
         let error = score_folder(&folder).expect_err(expect);
         std::fs::remove_dir_all(&folder).expect("it is removed");
-        let said = format!("{error:#}");
-        assert!(said.contains(expect), "'{said}' should say '{expect}'");
+        let message = format!("{error:#}");
+        assert!(
+            message.contains(expect),
+            "'{message}' should say '{expect}'"
+        );
     };
     let quiet = quiet();
     let labels = "resource_id,label,from\na,dead,\n";

@@ -28,8 +28,8 @@ const RUN_NOISE: f64 = 0.05;
 
 /// The share of steps that are also observed on another family, and the number of runs in the mean
 /// of an observation.
-const SEEN_TWICE: f64 = 0.4;
-const RUNS_SEEN: u32 = 5;
+const SHARE_ON_TWO_FAMILIES: f64 = 0.4;
+const RUNS_PER_OBSERVATION: u32 = 5;
 
 pub(crate) struct World {
     pub(crate) home: Region,
@@ -45,17 +45,17 @@ pub(crate) struct World {
 /// A step and its true properties.
 #[derive(Clone)]
 pub(crate) struct Task {
-    pub(crate) seen_on: &'static TypeSpec,
+    pub(crate) observed_on: &'static TypeSpec,
     pub(crate) memory: Bytes,
     pub(crate) peak_cores: f64,
     cores: MilliCores,
     at_once: u32,
     moved: Bytes,
     arm: bool,
-    /// The observation on `seen_on`.
+    /// The observation on `observed_on`.
     work: Work,
     /// The observation on another family; `None` if there is none.
-    seen_too: Option<(&'static TypeSpec, Work)>,
+    second_observation: Option<(&'static TypeSpec, Work)>,
     /// Seconds on one core of speed 1, by the number of busy cores.
     demand: Vec<(f64, f64)>,
     waiting: f64,
@@ -132,7 +132,7 @@ impl World {
         let (serial, waiting) = (between(rng, 0.0, 0.6), between(rng, 0.0, 0.3));
         let busy = (f64::from(cores) * between(rng, 0.5, 1.0)).max(1.0);
         let mut task = Task {
-            seen_on: self.types[0].0,
+            observed_on: self.types[0].0,
             memory,
             peak_cores: busy,
             cores: MilliCores::cores(u64::from(cores)),
@@ -140,7 +140,7 @@ impl World {
             moved: Bytes((1e9 * spread(rng, 1.5)) as u64),
             arm: rng.f64() < 0.7,
             work: Work::default(),
-            seen_too: None,
+            second_observation: None,
             demand: vec![
                 (1.0, seconds * serial),
                 (busy, seconds * (1.0 - serial - waiting).max(0.05) * busy),
@@ -156,7 +156,7 @@ impl World {
             .iter()
             .filter(|(spec, _)| self.fits(&task, spec) && spec.vcpus <= 4 * cores.max(2))
             .collect();
-        task.seen_on = fitting
+        task.observed_on = fitting
             .get(rng.usize(..fitting.len().max(1)))
             .map_or(self.types[0].0, |t| t.0);
         task.work = self.observe(rng, &task);
@@ -165,9 +165,11 @@ impl World {
 
     /// The observation of a probe, with noise: the phases on that machine while it is full.
     fn observe(&self, rng: &mut Rng, task: &Task) -> Work {
-        let noise: f64 =
-            (0..RUNS_SEEN).map(|_| spread(rng, RUN_NOISE)).sum::<f64>() / f64::from(RUNS_SEEN);
-        self.observed(task, task.seen_on, noise)
+        let noise: f64 = (0..RUNS_PER_OBSERVATION)
+            .map(|_| spread(rng, RUN_NOISE))
+            .sum::<f64>()
+            / f64::from(RUNS_PER_OBSERVATION);
+        self.observed(task, task.observed_on, noise)
     }
 
     fn observed(&self, task: &Task, on: &TypeSpec, noise: f64) -> Work {
@@ -193,9 +195,9 @@ impl World {
     /// Speeds from the user's own lake, learned from steps that ran on two families.
     fn lake(&mut self, rng: &mut Rng) -> Speeds {
         let mut observed = Vec::new();
-        let mut seen_too = Vec::new();
+        let mut second_observations = Vec::new();
         for (i, task) in self.tasks.iter().enumerate() {
-            if rng.f64() > SEEN_TWICE {
+            if rng.f64() > SHARE_ON_TWO_FAMILIES {
                 continue;
             }
             let fitting: Vec<&(&'static TypeSpec, f64)> = self
@@ -206,9 +208,9 @@ impl World {
             let Some(&&(other, _)) = fitting.get(rng.usize(..fitting.len().max(1))) else {
                 continue;
             };
-            let noise = spread(rng, RUN_NOISE / f64::from(RUNS_SEEN).sqrt());
+            let noise = spread(rng, RUN_NOISE / f64::from(RUNS_PER_OBSERVATION).sqrt());
             let truth = self.seconds(task, other) * noise;
-            seen_too.push((i, other, self.observed(task, other, noise)));
+            second_observations.push((i, other, self.observed(task, other, noise)));
             let offer = Offer {
                 spec: other,
                 region: &self.home,
@@ -221,14 +223,14 @@ impl World {
                 continue;
             };
             observed.push(Observed {
-                from: Family::of(&task.seen_on.name),
+                from: Family::of(&task.observed_on.name),
                 to: Family::of(&other.name),
                 log_excess: (truth / predicted.wall.as_secs_f64()).ln(),
-                crowding: crowded(task, other) - crowded(task, task.seen_on),
+                crowding: crowded(task, other) - crowded(task, task.observed_on),
             });
         }
-        for (i, other, work) in seen_too {
-            self.tasks[i].seen_too = Some((other, work));
+        for (i, other, work) in second_observations {
+            self.tasks[i].second_observation = Some((other, work));
         }
         Speeds::learned(&observed)
     }
@@ -240,18 +242,18 @@ impl World {
         offers: impl IntoIterator<Item = Offer<'a>>,
         limits: &Limits,
     ) -> Ranking<'a> {
-        let first = (task.seen_on, &task.work);
-        let too = task.seen_too.iter().map(|(on, work)| (*on, work));
-        let seen = std::iter::once(first)
+        let first = (task.observed_on, &task.work);
+        let too = task.second_observation.iter().map(|(on, work)| (*on, work));
+        let observations = std::iter::once(first)
             .chain(too)
             .map(|(on, work)| ObservedTasks {
                 work,
                 on,
                 among_others: task.runs_a_machine(on) > 1,
-                runs: RUNS_SEEN,
+                runs: RUNS_PER_OBSERVATION,
             });
         let step = Step {
-            seen: &seen.collect::<Vec<_>>(),
+            seen: &observations.collect::<Vec<_>>(),
             cores: task.cores,
             memory: task.memory,
             at_once: task.at_once,
@@ -278,7 +280,7 @@ impl World {
                     };
                     let spot = self.spot.get(&(region.clone(), Family::of(&spec.name)));
                     let spot = spot.map(|spot| Offer {
-                        market: Market::Spot(spot.told),
+                        market: Market::Spot(spot.published_interruptions),
                         per_hour: UsdPerHour::from_micros(
                             (per_hour.0.micros() as f64 * spot.part_of_list) as i64,
                         ),
@@ -365,9 +367,9 @@ fn crowded(task: &Task, spec: &TypeSpec) -> f64 {
 
 impl Task {
     /// The same step, known only from its first machine.
-    pub(crate) fn seen_once(&self) -> Self {
+    pub(crate) fn known_from_one(&self) -> Self {
         Self {
-            seen_too: None,
+            second_observation: None,
             ..self.clone()
         }
     }

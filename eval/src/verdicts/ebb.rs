@@ -109,18 +109,18 @@ fn before(node: &NodeId) -> Placed {
 fn next(placed: &mut Placed, interval: Interval) {
     let length = Duration::from_secs(interval.seconds);
     let h = &mut placed.heartbeat;
-    let seen = Some(Share::from_ppm(interval.coverage_ppm));
+    let coverage = Some(Share::from_ppm(interval.coverage_ppm));
     h.sequence += 1;
     h.start = h.end;
     h.end = BootClock::from_nanos(h.end.as_nanos() + interval.seconds * 1_000_000_000);
     h.wall_at_end += length;
     h.coverage = Coverage {
-        cpu: seen,
-        memory: seen,
-        disk: seen,
-        network: seen,
-        gpu: interval.gpu_ppm.and(seen),
-        short_processes: seen,
+        cpu: coverage,
+        memory: coverage,
+        disk: coverage,
+        network: coverage,
+        gpu: interval.gpu_ppm.and(coverage),
+        short_processes: coverage,
     };
     h.hardware.cores = MilliCores(interval.cores_milli);
     h.hardware.gpus = Some(interval.gpu_ppm.map_or(0, |_| 1));

@@ -113,10 +113,10 @@ fn open_message(sender: String, body: String, at: Timestamp) -> Outcome {
     if let Some(refusal) = &opened.refused {
         assert!(!refusal.to_string().contains('\u{1b}'), "{refusal:?}");
     }
-    let mut seen = Seen::default();
-    seen.take_heartbeats(opened.rows);
-    seen.take_steps(opened.steps);
-    match seen.rows + seen.known.finished.len() {
+    let mut state = SweepState::default();
+    state.take_heartbeats(opened.rows);
+    state.take_steps(opened.steps);
+    match state.rows + state.known.finished.len() {
         0 => Outcome::Refused,
         _ => Outcome::Accepted,
     }
@@ -193,8 +193,8 @@ fn open_object(steps: &StepObject, bytes: &[u8]) -> Outcome {
         assert!(message.refused.is_none(), "{:?}", message.refused);
         assert_eq!(message.steps.len(), opened.steps.len());
     }
-    let mut seen = Seen::default();
-    seen.take_steps(opened.steps);
+    let mut state = SweepState::default();
+    state.take_steps(opened.steps);
     Outcome::Accepted
 }
 
@@ -222,31 +222,31 @@ pub(super) fn keys() -> Vec<Vec<u8>> {
 
 /// Arbitrary valid heartbeats and finished steps, from the wire to every renderer.
 pub(super) fn heartbeat_story(input: &[u8]) -> Outcome {
-    see_story(input).evaluate()
+    fold_story(input).evaluate()
 }
 
 /// State of a sweep after a story.
 pub(super) fn known_of_story(input: &[u8]) -> Known {
-    see_story(input).known
+    fold_story(input).known
 }
 
 /// The heartbeats of a story that are accepted.
 pub(super) fn rows_of_story(input: &[u8]) -> Vec<Placed> {
-    let mut seen = arrived(input);
-    seen.heartbeats.retain(|row| check_heartbeat(row).is_ok());
-    seen.heartbeats
+    let mut state = arrived(input);
+    state.heartbeats.retain(|row| check_heartbeat(row).is_ok());
+    state.heartbeats
 }
 
-fn see_story(input: &[u8]) -> Seen {
-    let mut seen = arrived(input);
-    let heartbeats = std::mem::take(&mut seen.heartbeats);
-    seen.take_heartbeats(heartbeats);
-    seen
+fn fold_story(input: &[u8]) -> SweepState {
+    let mut state = arrived(input);
+    let heartbeats = std::mem::take(&mut state.heartbeats);
+    state.take_heartbeats(heartbeats);
+    state
 }
 
 /// Opens what a story sends; folds its steps.
-fn arrived(input: &[u8]) -> Seen {
-    let mut seen = Seen::default();
+fn arrived(input: &[u8]) -> SweepState {
+    let mut state = SweepState::default();
     for sending in story(input) {
         match sending {
             Sending::Heartbeats(message) => {
@@ -256,7 +256,7 @@ fn arrived(input: &[u8]) -> Seen {
                 let node = message.heartbeats.first().map(|heartbeat| &heartbeat.node);
                 let sender = node.map_or_else(String::new, |node| format!("AROAFUZZ:{node}"));
                 let opened = authenticate::message(&received(sender, body, message.sent.wall));
-                seen.heartbeats.extend(opened.rows);
+                state.heartbeats.extend(opened.rows);
             }
             Sending::Steps(object) => {
                 let Ok(bytes) = encode_steps(&object.sent, &object.batch) else {
@@ -271,12 +271,12 @@ fn arrived(input: &[u8]) -> Seen {
                     modified_at: object.sent.wall,
                 };
                 if let Ok(opened) = authenticate::object(&key, &arrived) {
-                    seen.take_steps(opened.steps);
+                    state.take_steps(opened.steps);
                 }
             }
         }
     }
-    seen
+    state
 }
 
 /// Choices that produce stories with several heartbeats. The golden messages define their meaning,
@@ -291,14 +291,14 @@ pub(super) fn stories() -> Vec<Vec<u8>> {
 
 /// State of a sweep about nodes.
 #[derive(Debug, Default)]
-struct Seen {
+struct SweepState {
     known: Known,
     heartbeats: Vec<Placed>,
     newest: Option<Timestamp>,
     rows: usize,
 }
 
-impl Seen {
+impl SweepState {
     fn take_heartbeats(&mut self, mut rows: Vec<Placed>) {
         rows.retain(|row| check_heartbeat(row).is_ok());
         keep_new(&self.known.state, &mut rows);

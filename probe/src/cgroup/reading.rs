@@ -324,7 +324,7 @@ mod tests {
                 "low 0\nhigh 7\nmax 12\noom 1\noom_kill 1\n",
             ),
         );
-        let told = |pages_reclaimed, limit_hits| {
+        let reclaim = |pages_reclaimed, limit_hits| {
             Some(Reclaim {
                 pages_reclaimed,
                 limit_hits,
@@ -333,11 +333,11 @@ mod tests {
         check(
             Version::V2,
             &[stat, events],
-            told(Some(Bytes(3 * page)), 12),
+            reclaim(Some(Bytes(3 * page)), 12),
         );
-        check(Version::V2, &[events], told(None, 12));
+        check(Version::V2, &[events], reclaim(None, 12));
         check(Version::V2, &[stat], None);
-        check(v1(), &[("memory.failcnt", "5\n")], told(None, 5));
+        check(v1(), &[("memory.failcnt", "5\n")], reclaim(None, 5));
         check(v1(), &[], None);
     }
 

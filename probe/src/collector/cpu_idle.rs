@@ -61,8 +61,8 @@ impl CpuIdleTracker {
 
     fn sample(&self) -> Option<(BootClock, IdleTime)> {
         let [uptime, processors] = self.files.as_ref()?;
-        let said = uptime.now().ok()?;
-        let seconds = said.split_whitespace().nth(1)?.parse().ok()?;
+        let text = uptime.now().ok()?;
+        let seconds = text.split_whitespace().nth(1)?.parse().ok()?;
         let idle = IdleTime {
             processors: node::processors(&processors.now().ok()?)?,
             time: Duration::try_from_secs_f64(seconds).ok()?,

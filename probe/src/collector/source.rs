@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn a_reason_is_one_short_line() {
-        let said = "refused\u{1b}[2J\nR1=ctx()\nand so on".to_owned() + &"é".repeat(300);
-        let error = KernelError::Iterate(io::Error::other(said));
-        let told = reason(&error);
-        assert_eq!(told, "failed to read the task iterator: refused[2J");
+        let text = "refused\u{1b}[2J\nR1=ctx()\nand so on".to_owned() + &"é".repeat(300);
+        let error = KernelError::Iterate(io::Error::other(text));
+        let message = reason(&error);
+        assert_eq!(message, "failed to read the task iterator: refused[2J");
         let long = KernelError::Iterate(io::Error::other("é".repeat(300)));
         assert!(reason(&long).len() <= REASON_BYTES);
     }

@@ -43,8 +43,8 @@ fn the_environment_goes_over_the_file() {
     };
     assert_eq!(with(file, &set), Ok(expect));
     let check = |name: &str, value: &str, expect: &str| {
-        let said = with(file, &[(name, value)]).expect_err(name);
-        assert!(said.contains(expect), "{name}={value}: {said}");
+        let message = with(file, &[(name, value)]).expect_err(name);
+        assert!(message.contains(expect), "{name}={value}: {message}");
     };
     check(
         "EBB_PROBE_BUCKETT",
@@ -92,8 +92,8 @@ fn of_several_queues_a_node_sends_to_that_of_its_shard() {
 #[test]
 fn what_cannot_work_is_refused_with_what_mends_it() {
     let check = |text: &str, expect: &str| {
-        let said = parse(text).expect_err(text);
-        assert!(said.contains(expect), "{text}: {said}");
+        let message = parse(text).expect_err(text);
+        assert!(message.contains(expect), "{text}: {message}");
     };
     check(
         "\nbuckett = \"b\"",
@@ -116,12 +116,13 @@ fn what_cannot_work_is_refused_with_what_mends_it() {
     );
     for text in ["bucket = \"b\"", "queue_url = \"\"\nbucket = \"b\""] {
         let config = parse(text).expect("valid");
-        let said = config.cloud().expect_err("no queue");
-        assert!(said.to_string().starts_with("queue_url is not set"));
+        let error = config.cloud().expect_err("no queue");
+        assert!(error.to_string().starts_with("queue_url is not set"));
     }
-    let said = Config::read(Path::new("/nowhere/probe.toml")).expect_err("not there");
+    let error = Config::read(Path::new("/nowhere/probe.toml")).expect_err("not there");
     assert!(
-        said.to_string()
+        error
+            .to_string()
             .contains("failed to read /nowhere/probe.toml")
     );
 }

@@ -295,7 +295,7 @@ mod tests {
     fn only_the_first_heartbeat_and_a_change_between_idle_and_busy_are_urgent() {
         use Urgency::{CanWait, Now};
         let mut report = report();
-        let told = [0, 0, 5_000, 60_000, 5_000, 0, 0]
+        let urgencies = [0, 0, 5_000, 60_000, 5_000, 0, 0]
             .into_iter()
             .enumerate()
             .map(|(n, ms)| {
@@ -304,7 +304,7 @@ mod tests {
                 urgency
             });
         let expect = [Now, CanWait, Now, CanWait, CanWait, Now, CanWait];
-        assert_eq!(told.collect::<Vec<_>>(), expect);
+        assert_eq!(urgencies.collect::<Vec<_>>(), expect);
     }
 
     #[test]

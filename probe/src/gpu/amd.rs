@@ -67,7 +67,7 @@ impl Amd {
         for (pid, mut client) in clients.iter().flatten().cloned() {
             let before = self.before.remove(&client.id).unwrap_or_default();
             client.not_less_than(&before);
-            let told = GpuProcess {
+            let process = GpuProcess {
                 pid,
                 memory: client.memory,
                 busy: busy(&client, &before, since),
@@ -76,8 +76,8 @@ impl Amd {
             let of_card = by_card.entry(client.id.card.clone()).or_default();
             of_card
                 .entry(pid)
-                .and_modify(|sum| *sum = both(sum, &told))
-                .or_insert(told);
+                .and_modify(|sum| *sum = both(sum, &process))
+                .or_insert(process);
             now.insert(client.id, client.engines);
         }
         self.before = now;
@@ -329,11 +329,11 @@ mod tests {
             let mut sample = amd.sample(at(second));
             let device = sample.devices.remove(0);
             let processes = device.processes.expect("all could be asked");
-            let told = processes.iter().map(|process| {
+            let rows = processes.iter().map(|process| {
                 let memory = process.memory.map(|bytes| bytes.0 >> 20);
                 (process.pid, process.busy.map(Share::ppm), memory)
             });
-            (device.busy.map(Share::ppm), told.collect::<Vec<_>>())
+            (device.busy.map(Share::ppm), rows.collect::<Vec<_>>())
         };
         // Engine time before the first sample is not counted.
         assert_eq!(sample_at(10), (Some(50_000), vec![(7, Some(0), Some(2))]));

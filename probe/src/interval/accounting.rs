@@ -69,13 +69,13 @@ impl IntervalAggregator {
     }
 
     /// A task differs in a namespace if any of its processes does.
-    pub(super) fn add_namespaces(&mut self, key: ProcessKey, seen: Option<Namespaces>) {
+    pub(super) fn add_namespaces(&mut self, key: ProcessKey, namespaces: Option<Namespaces>) {
         let entry = self.processes.exact(key).copied();
-        if let Some(seen) = seen
+        if let Some(namespaces) = namespaces
             && let Some(step) = entry.and_then(|entry| self.step_of(&entry))
         {
             let known = step.detail.namespaces.unwrap_or_default();
-            step.detail.namespaces = Some(known.or(seen));
+            step.detail.namespaces = Some(known.or(namespaces));
         }
     }
 

@@ -212,8 +212,8 @@ impl IntervalAggregator {
                 }
             }
             Extent::Truncated => {
-                let unseen = self.processes.end_partial_scan();
-                self.left_out = self.left_out.saturating_add(unseen.max(1));
+                let missing = self.processes.end_partial_scan();
+                self.left_out = self.left_out.saturating_add(missing.max(1));
             }
         }
         for step in self.steps.iter_mut() {

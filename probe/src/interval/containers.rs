@@ -13,7 +13,7 @@ use crate::label_rules::MASKED;
 
 /// Number of scans that look for the name of a container. A runtime knows a container before it
 /// starts, but its answer can take longer than a scan waits.
-const LOOKS: u32 = 4;
+const NAME_SCANS: u32 = 4;
 
 /// Maximum number of containers in one scan, so that a burst does not raise the cost of the probe.
 const MAX_UNNAMED: usize = 128;
@@ -28,7 +28,7 @@ impl IntervalAggregator {
             let container = step.container.as_ref();
             let name = container.and_then(|container| container.description.name.as_ref());
             matches!(step.step.id.kind, StepKind::Container | StepKind::EcsTask)
-                && step.windows < LOOKS
+                && step.windows < NAME_SCANS
                 && name.is_none()
         };
         let unnamed = self.steps.iter_mut().filter(is_unnamed).take(MAX_UNNAMED);
@@ -211,14 +211,14 @@ mod tests {
     #[test]
     fn a_container_without_a_name_is_looked_for_in_some_scans_only() {
         let mut aggregator = with_container("", &[ID.to_owned()]);
-        let mut looks = 0;
+        let mut scans = 0;
         for n in 0..10 {
-            looks += u32::from(!aggregator.unnamed_containers().is_empty());
+            scans += u32::from(!aggregator.unnamed_containers().is_empty());
             let samples = Samples::living(Vec::new(), Vec::new());
             // The process is not in the samples, so the container ends after some scans.
             aggregator.scan(at(10 + n), None, &samples, |_, _| Reading::default());
         }
-        assert!((1..=LOOKS).contains(&looks), "{looks}");
+        assert!((1..=NAME_SCANS).contains(&scans), "{scans}");
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) struct IntervalTotals {
     workload: SideTotals,
     background: SideTotals,
     events: u64,
-    disk_unseen: bool,
+    disk_unknown: bool,
     pub(crate) traffic: Traffic,
     /// The kernel does not report process starts and ends.
     pub(crate) sampled: bool,
@@ -72,7 +72,7 @@ impl IntervalTotals {
             workload: SideTotals::default(),
             background: SideTotals::default(),
             events: 0,
-            disk_unseen: false,
+            disk_unknown: false,
             traffic: Traffic::default(),
             sampled: false,
         }
@@ -103,7 +103,7 @@ impl IntervalTotals {
                     .saturating_add(disk.read)
                     .saturating_add(disk.written);
             }
-            None => self.disk_unseen = true,
+            None => self.disk_unknown = true,
         }
     }
 
@@ -152,7 +152,7 @@ impl IntervalTotals {
     pub(crate) fn usage(&self, network: Option<Bytes>) -> (Usage, Usage) {
         let usage = |used: &SideTotals, network| Usage {
             cpu: Some(used.cpu),
-            disk: (!self.disk_unseen).then_some(used.disk),
+            disk: (!self.disk_unknown).then_some(used.disk),
             network,
             gpu: None,
             processes_started: used.started,
@@ -168,13 +168,13 @@ impl IntervalTotals {
     pub(crate) fn coverage(&self, end: BootClock, lost: u64, network: Option<Bytes>) -> Coverage {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let whole = end.since(self.start).unwrap_or_default();
-        let seen = Share::of(nanos(self.covered), nanos(whole)).unwrap_or(Share::NONE);
+        let scanned_share = Share::of(nanos(self.covered), nanos(whole)).unwrap_or(Share::NONE);
         let events = Share::of(self.events, self.events.saturating_add(lost));
         Coverage {
-            cpu: Some(seen),
-            memory: Some(seen),
-            disk: (!self.disk_unseen).then_some(seen),
-            network: network.map(|_| seen),
+            cpu: Some(scanned_share),
+            memory: Some(scanned_share),
+            disk: (!self.disk_unknown).then_some(scanned_share),
+            network: network.map(|_| scanned_share),
             gpu: None,
             short_processes: (!self.sampled).then(|| events.unwrap_or(Share::ALL)),
         }

@@ -70,12 +70,12 @@ impl IntervalAggregator {
             true => Err(Refusal::NoRoom),
             false => Ok(both),
         });
-        let (kept, said) = match both {
+        let (kept, result) = match both {
             Ok(both) => (both, Ok(())),
             Err(refusal) => (*held, Err(refusal)),
         };
         step.scheduler_labels = (kept != SchedulerLabels::default()).then(|| Box::new(kept));
-        said
+        result
     }
 
     /// The task that began with process `pid` and whose launcher is `launcher`. The process may have

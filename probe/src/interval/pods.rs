@@ -10,7 +10,7 @@ use crate::interval::steps::RunningStep;
 
 /// Number of scans that look for the name of a pod. The kubelet creates the directory before it
 /// starts the pod, so a later search would not find it either.
-const LOOKS: u32 = 3;
+const NAME_SCANS: u32 = 3;
 
 impl IntervalAggregator {
     /// Names new pods from their log directories. `list` returns the directory names and is called
@@ -18,7 +18,7 @@ impl IntervalAggregator {
     pub fn name_pods(&mut self, list: impl FnOnce() -> Vec<String>) {
         let awaits = |step: &RunningStep| {
             let id = &step.step.id;
-            id.kind == StepKind::Pod && step.step.name == id.key && step.windows < LOOKS
+            id.kind == StepKind::Pod && step.step.name == id.key && step.windows < NAME_SCANS
         };
         if !self.steps.iter_mut().any(|step| awaits(step)) {
             return;

@@ -206,11 +206,11 @@ impl Processes {
     /// Ends an incomplete scan: processes that it did not contain may still run. Returns their
     /// number.
     pub(crate) fn end_partial_scan(&mut self) -> u64 {
-        let mut unseen = 0;
+        let mut missing = 0;
         for entry in self.by_pid.values_mut() {
-            unseen += u64::from(!std::mem::take(&mut entry.in_scan));
+            missing += u64::from(!std::mem::take(&mut entry.in_scan));
         }
-        unseen
+        missing
     }
 
     /// Inserts a process and returns a previous one with the same id whose end was not reported.

@@ -306,15 +306,15 @@ mod tests {
 
     #[test]
     fn a_delay_that_one_process_does_not_know_is_unknown_for_the_step() {
-        let check = |told: &[Option<u64>], expect: Option<u64>| {
+        let check = |delays: &[Option<u64>], expect: Option<u64>| {
             let mut detail = StepObservations::default();
-            for ms in told {
+            for ms in delays {
                 detail.add(&counters(1, *ms));
             }
-            let seen = detail.step_detail(CpuTime(0));
-            assert_eq!(seen.run_queue, expect.map(Duration::from_millis));
-            let switches = (!told.is_empty()).then_some(told.len() as u64);
-            assert_eq!(seen.voluntary_switches, switches);
+            let step_detail = detail.step_detail(CpuTime(0));
+            assert_eq!(step_detail.run_queue, expect.map(Duration::from_millis));
+            let switches = (!delays.is_empty()).then_some(delays.len() as u64);
+            assert_eq!(step_detail.voluntary_switches, switches);
         };
         check(&[], None);
         check(&[Some(2), Some(3)], Some(5));
@@ -355,12 +355,12 @@ mod tests {
                 detail.mark_progress();
             }
             detail.update_progress(Duration::from_secs(10), computed, false);
-            let seen = detail
+            let progress = detail
                 .step_detail(CpuTime(0))
                 .cpu_without_progress
                 .expect("it can be seen");
-            let seen = (seen.now.as_secs(), seen.longest.as_secs());
-            assert_eq!(seen, expect, "{more:?} {moves} {computed}");
+            let seconds = (progress.now.as_secs(), progress.longest.as_secs());
+            assert_eq!(seconds, expect, "{more:?} {moves} {computed}");
         };
         check(&syscall_io(7), false, true, (0, 0));
         // Calls that return no bytes are polling.
@@ -371,18 +371,24 @@ mod tests {
         check(&faults(11), false, true, (0, 20));
         check(&syscall_io(0), false, true, (10, 20));
         check(&syscall_io(0), true, true, (0, 20));
-        let mut unseen = StepObservations::default();
-        unseen.add(&TaskCounters::default());
-        unseen.update_progress(Duration::from_secs(10), true, false);
-        assert_eq!(unseen.step_detail(CpuTime(0)).cpu_without_progress, None);
+        let mut without_counters = StepObservations::default();
+        without_counters.add(&TaskCounters::default());
+        without_counters.update_progress(Duration::from_secs(10), true, false);
+        assert_eq!(
+            without_counters
+                .step_detail(CpuTime(0))
+                .cpu_without_progress,
+            None
+        );
     }
 
     #[test]
     fn the_least_state_of_the_processes_counts_with_the_executables_in_it() {
         let tool = |name: &str| ToolName::new(Comm::new(name), None);
         let mut detail = StepObservations::default();
-        let mut scan = |seen: &[(TaskState, &str)]| {
-            seen.iter()
+        let mut scan = |processes: &[(TaskState, &str)]| {
+            processes
+                .iter()
                 .for_each(|(state, name)| detail.observe_state(*state, tool(name)));
             detail.scan(Duration::ZERO, Duration::from_secs(10));
         };
@@ -403,15 +409,15 @@ mod tests {
             (Network, seconds(4, 40)),
             (Pipe, seconds(1, 10)),
         ];
-        let told = detail.step_detail(CpuTime(0));
-        assert_eq!(told.states, expect.into());
+        let step_detail = detail.step_detail(CpuTime(0));
+        assert_eq!(step_detail.states, expect.into());
         let waiting = |state, name: &str, samples| WaitingTool {
             state,
             tool: name.to_owned(),
             samples,
         };
         let expect = [waiting(Network, "curl", 3), waiting(Pipe, "gzip", 1)];
-        assert_eq!(told.waiting_tools, expect);
+        assert_eq!(step_detail.waiting_tools, expect);
     }
 
     #[test]
@@ -444,14 +450,17 @@ mod tests {
                 run_queue: run_queue.map(Duration::from_secs),
                 ..TaskCounters::default()
             });
-            let told = detail.step_detail(CpuTime::from_millis(cpu * 1_000)).states;
-            let mut sampled: Vec<_> = told.iter().map(|(s, seen)| (*s, seen.samples)).collect();
+            let states = detail.step_detail(CpuTime::from_millis(cpu * 1_000)).states;
+            let mut sampled: Vec<_> = states
+                .iter()
+                .map(|(s, sampling)| (*s, sampling.samples))
+                .collect();
             sampled.retain(|(state, _)| *state != TaskState::Disk);
             sampled.sort_unstable();
             let mut expect = expect.to_vec();
             expect.sort_unstable();
             assert_eq!(sampled, expect);
-            let all: Duration = told.values().map(|seen| seen.time).sum();
+            let all: Duration = states.values().map(|sampling| sampling.time).sum();
             assert_eq!(all.as_secs(), 110);
         };
         let (runs, waits) = (TaskState::Running, TaskState::Runnable);

@@ -16,7 +16,7 @@ use crate::kernel::{ProcessKey, Socket, SocketId};
 const MAX_FOLLOWED: usize = 16_384;
 /// Number of lists for which a socket without a file stays tracked. The kernel can take minutes to
 /// end it, and a forgotten socket would count twice.
-const MAX_UNSEEN: u8 = 20;
+const MAX_MISSED_LISTS: u8 = 20;
 /// Number of ended processes that are kept, for sockets that end later.
 const MAX_GONE: usize = 4_096;
 /// Number of servers of a task that are counted by port; connections to others count without one.
@@ -60,7 +60,7 @@ impl TrafficDelta {
 struct OpenSocket {
     owner: Option<ProcessKey>,
     counted: TrafficDelta,
-    unseen: u8,
+    missed_lists: u8,
 }
 
 /// The sockets of the node.
@@ -96,10 +96,10 @@ impl Sockets {
         }
     }
 
-    /// Starts a list: all sockets are unseen until it contains them.
+    /// Starts a list: it misses each socket until it contains it.
     pub(super) fn begin_pass(&mut self) {
         for open in self.open.values_mut() {
-            open.unseen = open.unseen.saturating_add(1);
+            open.missed_lists = open.missed_lists.saturating_add(1);
         }
     }
 
@@ -111,10 +111,10 @@ impl Sockets {
     ) -> Option<(Option<ProcessKey>, TrafficDelta)> {
         let now = TrafficDelta::of(socket);
         if let Some(open) = self.open.get_mut(&socket.id) {
-            if open.unseen == 0 {
+            if open.missed_lists == 0 {
                 return None;
             }
-            open.unseen = 0;
+            open.missed_lists = 0;
             let more = now.since(&open.counted);
             open.counted = now;
             return Some((open.owner, more));
@@ -128,7 +128,7 @@ impl Sockets {
             OpenSocket {
                 owner,
                 counted: now,
-                unseen: 0,
+                missed_lists: 0,
             },
         );
         Some((owner, now))
@@ -136,7 +136,8 @@ impl Sockets {
 
     /// Ends a list.
     pub(super) fn end_pass(&mut self) {
-        self.open.retain(|_, open| open.unseen < MAX_UNSEEN);
+        self.open
+            .retain(|_, open| open.missed_lists < MAX_MISSED_LISTS);
     }
 }
 
@@ -309,8 +310,8 @@ mod tests {
         }
     }
 
-    fn bytes(told: Option<(Option<ProcessKey>, TrafficDelta)>) -> Option<(Option<u32>, u64)> {
-        told.map(|(owner, delta)| (owner.map(|key| key.pid), delta.bytes().0))
+    fn bytes(counted: Option<(Option<ProcessKey>, TrafficDelta)>) -> Option<(Option<u32>, u64)> {
+        counted.map(|(owner, delta)| (owner.map(|key| key.pid), delta.bytes().0))
     }
 
     #[test]
@@ -396,8 +397,8 @@ mod tests {
             task.connected(&to);
         }
         task.connected(&between(40_000, 3));
-        let told = task.network_peers();
-        let told = told
+        let peers = task.network_peers();
+        let peers = peers
             .iter()
             .map(|peer| (peer.port, peer.connections, peer.received.0));
         let expect = [
@@ -406,7 +407,7 @@ mod tests {
             (Some(16), 1, 16),
             (Some(15), 1, 15),
         ];
-        assert!(told.eq(expect), "{:?}", task.network_peers());
+        assert!(peers.eq(expect), "{:?}", task.network_peers());
         task.begin_listing();
         assert!(
             task.network_peers()
@@ -426,7 +427,7 @@ mod tests {
             bytes(sockets.add_listed(&socket(u64::MAX, None, 1, 0))),
             None
         );
-        for _ in 0..=MAX_UNSEEN {
+        for _ in 0..=MAX_MISSED_LISTS {
             sockets.begin_pass();
             sockets.end_pass();
         }

@@ -218,7 +218,7 @@ pub(crate) struct RunningStep {
     unreaped: u64,
     processes: u64,
     totals: Totals,
-    disk_unseen: bool,
+    disk_unknown: bool,
     window: Totals,
     pub(crate) windows: u32,
     peak_cores: Option<MilliCores>,
@@ -264,7 +264,7 @@ impl RunningStep {
                 disk: Some(DiskBytes::default()),
                 ..Totals::default()
             },
-            disk_unseen: false,
+            disk_unknown: false,
             window: Totals::default(),
             windows: 0,
             peak_cores: None,
@@ -361,7 +361,7 @@ impl RunningStep {
     pub(crate) fn add(&mut self, program: ToolName, used: &Totals) {
         self.totals.add(used);
         self.window.add(used);
-        self.disk_unseen |= used.disk.is_none();
+        self.disk_unknown |= used.disk.is_none();
         let tool = self.tool(program);
         tool.cpu = tool.cpu.saturating_add(used.cpu);
         tool.disk = match (tool.disk, used.disk) {
@@ -569,9 +569,9 @@ impl RunningStep {
         let mut tools: Vec<ToolUsage> = self.tools.values().cloned().collect();
         tools.sort_by(|a, b| b.cpu.cmp(&a.cpu).then_with(|| a.name.cmp(&b.name)));
         tools.truncate(max_tools);
-        let disk = self.totals.disk.filter(|_| !self.disk_unseen);
+        let disk = self.totals.disk.filter(|_| !self.disk_unknown);
         let observed = observed.max(self.started);
-        let (over, told) = (
+        let (over, step_detail) = (
             end != StepEnd::Running,
             self.detail.step_detail(self.totals.cpu),
         );
@@ -598,8 +598,8 @@ impl RunningStep {
                 run: self.step.run.clone().map(Box::new),
                 scheduler_labels: self.labels(),
                 opt_in_detail: over.then(|| self.opt_in.report()).flatten(),
-                cpu_without_progress: (told.cpu_without_progress).filter(|_| disk.is_some()),
-                ..told
+                cpu_without_progress: (step_detail.cpu_without_progress).filter(|_| disk.is_some()),
+                ..step_detail
             },
         }
     }

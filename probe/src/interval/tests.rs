@@ -380,8 +380,8 @@ fn what_rests_holds_and_does_what_it_did_when_it_was_told() {
     let bwa = run_in_task(&mut aggregator, 60, 2_000);
     scan(&mut aggregator, 11_000, &[sample(bwa, 100, 30)]);
     let child = process(61, 12_000, 60, TASK_CGROUP, "bwa");
-    for (ms, told) in [(21_000, vec![sample(child, 5, 20)]), (31_000, vec![])] {
-        let samples = Samples::living(told, vec![60, 4_711]);
+    for (ms, processes) in [(21_000, vec![sample(child, 5, 20)]), (31_000, vec![])] {
+        let samples = Samples::living(processes, vec![60, 4_711]);
         aggregator.scan(at(ms), None, &samples, |_, _| Reading::default());
     }
     let step = aggregator.close(at(31_000), 0, None).running.remove(0);
@@ -568,8 +568,8 @@ fn processes_beyond_the_limit_count_as_lost_events() {
     assert_eq!(aggregator.left_out(), 40_000 - 32_768 + 1);
     let lost = aggregator.left_out();
     let interval = aggregator.close(at(3_000), lost, None);
-    let seen = interval.coverage.short_processes;
-    assert!(seen < Some(Share::from_ppm(950_000)), "{seen:?}");
+    let coverage = interval.coverage.short_processes;
+    assert!(coverage < Some(Share::from_ppm(950_000)), "{coverage:?}");
 }
 
 #[test]
@@ -645,11 +645,11 @@ fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
     let large = labels(&"x".repeat(label::MAX_BYTES_IN_ALL));
     assert_eq!(aggregator.label(requester, &large), Err(Refusal::NoRoom));
     let running = aggregator.close(at(2_000), 0, None).running;
-    let told: Vec<_> = running
+    let scheduler_labels: Vec<_> = running
         .iter()
         .map(|step| &step.detail.scheduler_labels)
         .collect();
-    assert_eq!(told, [&Some(Box::new(labels("r7").labels))]);
+    assert_eq!(scheduler_labels, [&Some(Box::new(labels("r7").labels))]);
     aggregator.event(ended(task, 3_000, ExitStatus::Code(0), totals(1, 0)));
     assert_eq!(
         aggregator.label(requester, &labels("x")),

@@ -61,8 +61,8 @@ impl RawHead {
     }
 
     pub(super) fn namespaces(&self) -> Option<Namespaces> {
-        let seen = self.flags & HAS_NAMESPACES != 0;
-        seen.then_some(Namespaces::from_bits(self.flags / OWN_NAMESPACE))
+        let has_namespaces = self.flags & HAS_NAMESPACES != 0;
+        has_namespaces.then_some(Namespaces::from_bits(self.flags / OWN_NAMESPACE))
     }
 
     pub(super) fn totals(&self, cpu_ns: u64, read_bytes: u64, write_bytes: u64) -> Totals {

@@ -51,8 +51,8 @@ pub(super) fn to_keep(tasks: &[RawTask], unnamed: &BTreeSet<u32>) -> Vec<RawTask
 
 /// The addresses whose names are needed to determine wait states, each once.
 pub(super) fn unnamed_addresses(tasks: &[RawTask], classifier: &WaitClassifier) -> Vec<u64> {
-    let told = |task: &&RawTask| task.head.flags & HAS_STACK != 0;
-    let stacks = tasks.iter().filter(told).map(|task| &task.stack);
+    let has_stack = |task: &&RawTask| task.head.flags & HAS_STACK != 0;
+    let stacks = tasks.iter().filter(has_stack).map(|task| &task.stack);
     let addresses: BTreeSet<u64> = stacks.flat_map(|stack| classifier.unnamed(stack)).collect();
     addresses.into_iter().collect()
 }
@@ -225,8 +225,8 @@ mod tests {
                 .collect();
             let mut classifier = WaitClassifier::default();
             classifier.learn(b"5 do_wait+0x1/0x2");
-            let (told, _) = by_process(&tasks, &classifier);
-            assert_eq!(told[0].state, expect, "{flags:?}");
+            let (processes, _) = by_process(&tasks, &classifier);
+            assert_eq!(processes[0].state, expect, "{flags:?}");
         };
         check(&[ON_CPU], Some(TaskState::Running));
         check(&[RUNNABLE, ON_CPU], Some(TaskState::Running));

@@ -41,14 +41,14 @@ pub fn send_labels(socket: &Path, labels: SchedulerLabels) -> anyhow::Result<()>
         trace_id,
         labels,
     })?;
-    let mut said = String::new();
+    let mut answer = String::new();
     stream
         .set_read_timeout(Some(PATIENCE))
         .and_then(|()| stream.write_all(&request))
         .and_then(|()| stream.shutdown(Shutdown::Write))
-        .and_then(|()| stream.read_to_string(&mut said))
+        .and_then(|()| stream.read_to_string(&mut answer))
         .with_context(|| format!("failed to get an answer from {shown}"))?;
-    match said.trim_end() {
+    match answer.trim_end() {
         "ok" => Ok(()),
         "" => bail!("{shown} has too many requests; try again later"),
         refused => bail!("{refused}"),

@@ -39,8 +39,8 @@ pub struct Request {
 
 impl Request {
     /// Sends the answer; the client may have disconnected.
-    pub fn answer(self, said: Result<(), Refusal>) {
-        let _ = self.answer.send(said);
+    pub fn answer(self, result: Result<(), Refusal>) {
+        let _ = self.answer.send(result);
     }
 }
 
@@ -125,15 +125,15 @@ async fn serve_request(stream: &UnixStream, to: &mpsc::Sender<Request>) -> Resul
     let bytes = read.map_err(|_| slow())?;
     let bytes = bytes.map_err(|error| Refusal::Malformed(error.to_string()))?;
     let labels = parse(&bytes)?;
-    let (answer, said) = oneshot::channel();
+    let (answer, response) = oneshot::channel();
     let request = Request {
         requester,
         labels,
         answer,
     };
     to.try_send(request).map_err(|_| Refusal::Busy)?;
-    match tokio::time::timeout(ANSWER, said).await {
-        Ok(Ok(said)) => said,
+    match tokio::time::timeout(ANSWER, response).await {
+        Ok(Ok(result)) => result,
         _ => Err(Refusal::Busy),
     }
 }
@@ -170,9 +170,9 @@ mod tests {
             let mut stream = Plain::connect(path).expect("it listens");
             let _ = stream.write_all(&bytes);
             let _ = stream.shutdown(std::net::Shutdown::Write);
-            let mut said = String::new();
-            let _ = stream.read_to_string(&mut said);
-            said
+            let mut response = String::new();
+            let _ = stream.read_to_string(&mut response);
+            response
         })
     }
 
@@ -184,16 +184,16 @@ mod tests {
         drop(LabelSocket::open(Some(&path)));
         let socket = LabelSocket::open(Some(&path));
         let (to, mut from) = mpsc::channel::<Request>(4);
-        let mut check = async |bytes: &[u8], said: Result<(), Refusal>, expect: &str| {
-            let asked = talk(&path, bytes.to_vec());
+        let mut check = async |bytes: &[u8], result: Result<(), Refusal>, expect: &str| {
+            let client = talk(&path, bytes.to_vec());
             let answering = async {
-                while !asked.is_finished() {
+                while !client.is_finished() {
                     let wait = tokio::time::sleep(Duration::from_millis(5));
                     tokio::select! {
                         request = from.recv() => {
                             let request = request.expect("a request");
                             assert_eq!(request.requester.pid(), std::process::id());
-                            request.answer(said.clone());
+                            request.answer(result.clone());
                         }
                         () = wait => (),
                     }
@@ -203,7 +203,7 @@ mod tests {
                 () = socket.serve(to.clone()) => (),
                 () = answering => (),
             }
-            let got = asked.join().expect("it asked");
+            let got = client.join().expect("it asked");
             assert!(got.starts_with(expect), "{got}");
         };
         let good = br#"{"labels":{"run":"r7"}}"#;
@@ -240,9 +240,9 @@ mod tests {
             () = socket.serve(to) => (),
             () = refused => (),
         }
-        let mut said = String::new();
-        let _ = (&late).read_to_string(&mut said);
-        assert!(said.starts_with("refused: "), "{said}");
+        let mut response = String::new();
+        let _ = (&late).read_to_string(&mut response);
+        assert!(response.starts_with("refused: "), "{response}");
         drop(open);
     }
 

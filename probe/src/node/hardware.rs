@@ -25,10 +25,10 @@ pub(super) fn hardware(devices: &mut Devices) -> Result<Hardware, NodeError> {
 }
 
 fn read<T>(path: &'static str, parse: fn(&str) -> Option<T>) -> Result<T, NodeError> {
-    let said = text(path)?;
-    parse(&said).ok_or_else(|| NodeError::Content {
+    let content = text(path)?;
+    parse(&content).ok_or_else(|| NodeError::Content {
         path,
-        said: said.chars().take(80).collect(),
+        content: content.chars().take(80).collect(),
     })
 }
 
@@ -71,11 +71,11 @@ impl Devices {
             let device = device.ok()?;
             let key = (device.file_name(), device.ino());
             let number = |name: &str| {
-                let said = kernel_file::read(device.path().join(name)).ok()?;
-                u32::from_str_radix(said.trim().strip_prefix("0x")?, 16).ok()
+                let value = kernel_file::read(device.path().join(name)).ok()?;
+                u32::from_str_radix(value.trim().strip_prefix("0x")?, 16).ok()
             };
-            let asked = || Some(is_gpu(number("class")?, number("vendor")?));
-            let is_gpu = known.get(&key).copied().or_else(asked)?;
+            let inspect = || Some(is_gpu(number("class")?, number("vendor")?));
+            let is_gpu = known.get(&key).copied().or_else(inspect)?;
             self.0.insert(key, is_gpu);
         }
         let count = self.0.values().filter(|is_gpu| **is_gpu).count();

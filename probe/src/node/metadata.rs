@@ -65,13 +65,13 @@ impl CloudVendor {
         loop {
             match self.ask(server) {
                 Err(MetadataError::Silent(_)) if tried < TRIES => tried += 1,
-                told => return told,
+                result => return result,
             }
         }
     }
 
     fn ask(self, server: SocketAddr) -> Result<NodeId, MetadataError> {
-        let told = match self {
+        let answer = match self {
             Self::Ec2 => {
                 let lifetime = "X-aws-ec2-metadata-token-ttl-seconds: 60";
                 let token = request(server, "PUT /latest/api/token", lifetime)?.body;
@@ -80,15 +80,15 @@ impl CloudVendor {
             }
             Self::ComputeEngine => {
                 let path = "GET /computeMetadata/v1/instance/id";
-                let told = request(server, path, "Metadata-Flavor: Google")?;
+                let answer = request(server, path, "Metadata-Flavor: Google")?;
                 let flavor = |line: &str| line.eq_ignore_ascii_case("metadata-flavor: google");
-                if !told.head.lines().any(flavor) {
+                if !answer.head.lines().any(flavor) {
                     return Err(MetadataError::Stranger);
                 }
-                told
+                answer
             }
         };
-        Ok(NodeId::new(told.body.trim())?)
+        Ok(NodeId::new(answer.body.trim())?)
     }
 }
 
@@ -135,8 +135,9 @@ mod tests {
         thread::spawn(move || {
             for mut stream in listener.incoming().map_while(Result::ok) {
                 let lines = BufReader::new(&stream).lines().map_while(Result::ok);
-                let asked: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-                let _ = stream.write_all(answer(&asked).as_bytes());
+                let request_lines: Vec<String> =
+                    lines.take_while(|line| !line.is_empty()).collect();
+                let _ = stream.write_all(answer(&request_lines).as_bytes());
             }
         });
         address
@@ -146,19 +147,19 @@ mod tests {
         format!("HTTP/1.1 200 OK\r\n{headers}\r\n{body}")
     }
 
-    fn google(asked: &[String]) -> String {
-        let named = asked.contains(&"Metadata-Flavor: Google".to_owned());
-        match asked[0].starts_with("GET /computeMetadata/v1/instance/id ") && named {
+    fn google(request_lines: &[String]) -> String {
+        let named = request_lines.contains(&"Metadata-Flavor: Google".to_owned());
+        match request_lines[0].starts_with("GET /computeMetadata/v1/instance/id ") && named {
             true => ok("Metadata-Flavor: Google\r\n", "4520031799277581759"),
             false => "HTTP/1.1 403 Forbidden\r\n\r\n".into(),
         }
     }
 
-    fn amazon(asked: &[String]) -> String {
-        let has = |header: &str| asked.iter().any(|line| line == header);
-        let token = asked[0].starts_with("PUT /latest/api/token ")
+    fn amazon(request_lines: &[String]) -> String {
+        let has = |header: &str| request_lines.iter().any(|line| line == header);
+        let token = request_lines[0].starts_with("PUT /latest/api/token ")
             && has("X-aws-ec2-metadata-token-ttl-seconds: 60");
-        let id = asked[0].starts_with("GET /latest/meta-data/instance-id ")
+        let id = request_lines[0].starts_with("GET /latest/meta-data/instance-id ")
             && has("X-aws-ec2-metadata-token: abc=");
         match (token, id) {
             (true, _) => ok("", "abc="),
@@ -171,9 +172,9 @@ mod tests {
     fn each_cloud_tells_the_instances_id() {
         let check =
             |cloud: CloudVendor, answer: fn(&[String]) -> String, expect: Result<&str, &str>| {
-                let told = cloud.instance(server(answer)).map_err(|e| e.to_string());
-                let told = told.as_ref().map(NodeId::as_str);
-                assert_eq!(told.map_err(String::as_str), expect);
+                let instance = cloud.instance(server(answer)).map_err(|e| e.to_string());
+                let instance = instance.as_ref().map(NodeId::as_str);
+                assert_eq!(instance.map_err(String::as_str), expect);
             };
         check(
             CloudVendor::ComputeEngine,
@@ -198,8 +199,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let began = Instant::now();
-        let told = CloudVendor::ComputeEngine.instance(address);
-        assert!(matches!(told, Err(MetadataError::Silent(_))), "{told:?}");
+        let result = CloudVendor::ComputeEngine.instance(address);
+        assert!(
+            matches!(result, Err(MetadataError::Silent(_))),
+            "{result:?}"
+        );
         assert!(began.elapsed() < (TRIES + 2) * LONGEST);
     }
 

@@ -61,8 +61,8 @@ impl OtlpCollector {
         let body = json!({ "resourceMetrics": resources });
         let answer = self.receiver.send(&body, None).await?;
         // A collector can accept a part; a retry would not change that.
-        let said: Option<Value> = serde_json::from_slice(&answer).ok();
-        let refused = said.and_then(|said| said.get("partialSuccess").cloned());
+        let response: Option<Value> = serde_json::from_slice(&answer).ok();
+        let refused = response.and_then(|response| response.get("partialSuccess").cloned());
         if let Some(refused) = refused.filter(|r| r.get("rejectedDataPoints").is_some()) {
             tracing::warn!(%refused, "failed to deliver some metrics; the collector refused them");
         }
@@ -75,7 +75,7 @@ impl Sink for OtlpCollector {
     async fn message(&self, body: &str) -> Result<(), SinkError> {
         let message = ebb_wire::decode_heartbeats(body)?;
         let mut sums = self.accepted.borrow().clone();
-        let told = |heartbeat: &Heartbeat| {
+        let metrics_of = |heartbeat: &Heartbeat| {
             let mut gathered = Gathered::default();
             gathered.node(heartbeat, &mut sums);
             for step in &heartbeat.steps {
@@ -83,7 +83,7 @@ impl Sink for OtlpCollector {
             }
             gathered.resource(&heartbeat.node, heartbeat.origin)
         };
-        let resources = message.heartbeats.iter().map(told).collect();
+        let resources = message.heartbeats.iter().map(metrics_of).collect();
         self.post(resources).await?;
         self.accepted.replace(sums);
         Ok(())

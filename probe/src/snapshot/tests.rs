@@ -111,13 +111,13 @@ fn a_table_says_what_was_seen_and_what_is_unknown() {
 #[test]
 fn what_a_step_waited_for_is_told_the_most_first() {
     let mut stuck = step("stuck", 10, StepEnd::Running);
-    let seen_at = |samples| Sampled {
+    let sampled = |samples| Sampled {
         samples,
         time: Duration::from_secs(samples),
     };
     stuck.detail.states = [
-        (TaskState::Running, seen_at(1)),
-        (TaskState::Network, seen_at(9)),
+        (TaskState::Running, sampled(1)),
+        (TaskState::Network, sampled(9)),
     ]
     .into();
     stuck.detail.user_cpu = Some(CpuTime::from_millis(10));

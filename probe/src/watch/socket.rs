@@ -228,9 +228,11 @@ mod tests {
             until(|| socket.clients().connected == most).await;
             let late = connected();
             until(|| socket.clients().refused >= 1).await;
-            let mut said = String::new();
-            BufReader::new(late).read_line(&mut said).expect("a line");
-            assert!(said.contains("at most 8 clients"), "{said}");
+            let mut refusal = String::new();
+            BufReader::new(late)
+                .read_line(&mut refusal)
+                .expect("a line");
+            assert!(refusal.contains("at most 8 clients"), "{refusal}");
             open[0].write_all(b"{}\n").expect("connected");
             until(|| socket.clients().dropped >= 1).await;
             // The others do not read. On a busy machine, some of them are dropped before.

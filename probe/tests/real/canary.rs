@@ -99,8 +99,8 @@ impl Haystack {
                 fs::read(&path).unwrap_or_default(),
             ));
         }
-        let told = sink.read();
-        let text = format!("{:?} {:?}", told.heartbeats, told.ended);
+        let records = sink.read();
+        let text = format!("{:?} {:?}", records.heartbeats, records.ended);
         all.push(("what was sent".to_owned(), text.into_bytes()));
         all.extend(maps_of(probe.pid()));
         Self(all)
@@ -142,8 +142,8 @@ fn watch(secret: &'static str, switched_on: &str, arguments: &str) {
         .args(["snapshot", "--interval", "1", "--format", "json"])
         .output();
     let snapshot = snapshot.expect("the probe is built").stdout;
-    let mut seen = Haystack::of_spool_and_maps(&probe, &sink);
-    seen.push(("snapshot".to_owned(), snapshot));
+    let mut places = Haystack::of_spool_and_maps(&probe, &sink);
+    places.push(("snapshot".to_owned(), snapshot));
     sink.mend();
     for child in [&mut before, &mut after] {
         let status = child.wait().expect("it ends");
@@ -153,14 +153,14 @@ fn watch(secret: &'static str, switched_on: &str, arguments: &str) {
         );
     }
     std::thread::sleep(3 * SECOND);
-    seen.extend(Haystack::of(&probe, &sink).0);
+    places.extend(Haystack::of(&probe, &sink).0);
     probe.stop();
-    let told = sink.read();
-    seen.push((
+    let records = sink.read();
+    places.push((
         "what ended".to_owned(),
-        format!("{:?}", told.ended).into_bytes(),
+        format!("{:?}", records.ended).into_bytes(),
     ));
-    let all = Haystack(seen);
+    let all = Haystack(places);
     for there in ["snapshot", "what was sent", "map "] {
         let found = all.holding(if there == "map " {
             "python3"
@@ -172,7 +172,7 @@ fn watch(secret: &'static str, switched_on: &str, arguments: &str) {
             "{there}: {found:?}"
         );
     }
-    let of_tasks = told
+    let of_tasks = records
         .ended
         .iter()
         .filter(|step| tasks.iter().any(|t| t.id == step.id.key));
@@ -267,11 +267,11 @@ fn dump(id: u64) -> (String, Vec<u8>) {
     // `bpf_map_info` begins with type, id, key size, value size, entries, flags and name.
     let mut info = [0_u32; 64];
     let length = size_of_val(&info) as u64;
-    let told = bpf(
+    let status = bpf(
         INFO_BY_FD,
         [number | length << 32, info.as_mut_ptr() as u64, 0, 0],
     );
-    assert_eq!(told, 0, "map {id} says nothing");
+    assert_eq!(status, 0, "map {id} says nothing");
     let [kind, _, key_size, value_size, entries] = info[..5] else {
         unreachable!("64 words");
     };

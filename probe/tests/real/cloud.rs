@@ -123,8 +123,8 @@ impl Node<'_> {
 
     fn answer(&self, command: &str) -> (Output, String) {
         let output = self.probe(command).output().expect("the probe is built");
-        let said = [&output.stdout[..], &output.stderr].concat();
-        (output, String::from_utf8_lossy(&said).into_owned())
+        let text = [&output.stdout[..], &output.stderr].concat();
+        (output, String::from_utf8_lossy(&text).into_owned())
     }
 }
 
@@ -162,11 +162,11 @@ pub(crate) fn heartbeats_and_steps_arrive_under_the_attested_name() {
         environment: account.environment.clone(),
     };
 
-    let (checked, said) = node.answer("check");
-    assert!(checked.status.success(), "{said}");
+    let (checked, text) = node.answer("check");
+    assert!(checked.status.success(), "{text}");
     assert!(
-        said.contains(&format!("attested as {}", account.user_id)),
-        "{said}"
+        text.contains(&format!("attested as {}", account.user_id)),
+        "{text}"
     );
 
     let probe = Probe::spawn(node.probe("run"));
@@ -212,8 +212,8 @@ pub(crate) fn heartbeats_and_steps_arrive_under_the_attested_name() {
         node.environment = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
             .map(|name| (name.to_owned(), key.to_owned()))
             .into();
-        let (refused, said) = node.answer("run");
-        assert_eq!(refused.status.code(), Some(1), "{said}");
-        assert!(said.contains(expect), "{said}");
+        let (refused, text) = node.answer("run");
+        assert_eq!(refused.status.code(), Some(1), "{text}");
+        assert!(text.contains(expect), "{text}");
     }
 }

@@ -86,8 +86,8 @@ fn is_static(program: &Path) -> bool {
 /// The output of a command that must succeed.
 fn output(command: &mut Command) -> String {
     let done = command.output().expect("the program is here");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{command:?}: {said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{command:?}: {stderr}");
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
@@ -235,13 +235,13 @@ pub(crate) fn containers_of_podman_have_their_names_and_images() {
             "{{.CPUNano}} {{.MemUsageBytes}}",
             id,
         ]);
-        let said = stats
+        let stdout = stats
             .output()
             .ok()
             .filter(|done| done.status.success())?
             .stdout;
-        let said = String::from_utf8(said).ok()?;
-        let (cpu, memory) = said.trim().split_once(' ')?;
+        let stdout = String::from_utf8(stdout).ok()?;
+        let (cpu, memory) = stdout.trim().split_once(' ')?;
         let memory = memory.split(" / ").next()?;
         Some((cpu.parse::<f64>().ok()? / 1e9, bytes(memory)?))
     };

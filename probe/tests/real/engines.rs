@@ -229,10 +229,10 @@ fn podman(folder: &Path) -> Result<(), String> {
         .current_dir(folder)
         .output();
     let made = made.map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&made.stderr);
+    let stderr = String::from_utf8_lossy(&made.stderr);
     match made.status.success() {
         true => Ok(()),
-        false => Err(format!("Podman runs no container here: {said}")),
+        false => Err(format!("Podman runs no container here: {stderr}")),
     }
 }
 

@@ -17,17 +17,17 @@ use crate::probe::{Probe, Sink};
 const WAIT4: &str = "\
 import json, os, resource, sys
 *cgroups, script = sys.argv[1:]
-told, tell = os.pipe()
+reader, writer = os.pipe()
 pid = os.fork()
 if not pid:
     for cgroup in cgroups:
         with open(cgroup + '/cgroup.procs', 'w') as procs: procs.write('0')
     used = resource.getrusage(resource.RUSAGE_SELF)
-    os.write(tell, str(used.ru_utime + used.ru_stime).encode())
+    os.write(writer, str(used.ru_utime + used.ru_stime).encode())
     os.execvp('sh', ['sh', '-c', script])
 _, _, used = os.wait4(pid, 0)
 print(json.dumps({'cpu_seconds': used.ru_utime + used.ru_stime, 'max_rss_kib': used.ru_maxrss,
-    'before_seconds': float(os.read(told, 100))}))";
+    'before_seconds': float(os.read(reader, 100))}))";
 
 /// This much work; `make kernels` reduces it on an emulated machine.
 fn parted(work: u64) -> u64 {
@@ -73,12 +73,12 @@ pub(crate) fn run(scripts: &[(Option<Limit>, &str)]) -> (Vec<(StepUsage, Used)>,
         .collect();
     std::thread::sleep(Duration::from_secs(3));
     probe.stop();
-    let mut told = sink.read();
-    let lost = told.heartbeats.iter().map(|h| h.probe.events_lost).max();
+    let mut records = sink.read();
+    let lost = records.heartbeats.iter().map(|h| h.probe.events_lost).max();
     let steps = done.into_iter().map(|(id, used)| {
-        let found = told.ended.iter().position(|step| step.id.key == id);
-        let found = found.unwrap_or_else(|| panic!("no step {id} among {:#?}", told.ended));
-        (told.ended.swap_remove(found), used)
+        let found = records.ended.iter().position(|step| step.id.key == id);
+        let found = found.unwrap_or_else(|| panic!("no step {id} among {:#?}", records.ended));
+        (records.ended.swap_remove(found), used)
     });
     (steps.collect(), lost.unwrap_or_default())
 }
@@ -174,8 +174,8 @@ pub(crate) fn direct_writes_and_reads_are_exact_to_the_byte() {
 pub(crate) fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then() {
     needs_ebpf();
     let spins = "exec perl -e '1 while time - $^T < 25'";
-    let writes = "exec perl -e '$| = 1; my $told = 0; while ((my $now = time - $^T) < 25) \
-        { if ($now != $told) { $told = $now; print qq(line\n) } }' >/dev/null";
+    let writes = "exec perl -e '$| = 1; my $printed = 0; while ((my $now = time - $^T) < 25) \
+        { if ($now != $printed) { $printed = $now; print qq(line\n) } }' >/dev/null";
     let (steps, _) = run(&[(None, spins), (None, writes)]);
     let longest = |n: usize| {
         let detail = &steps[n].0.detail;
@@ -285,20 +285,20 @@ pub(crate) fn a_step_says_what_it_waited_for() {
     let scripts = cases.map(|(script, ..)| (None, script));
     let (steps, _) = run(&scripts);
     for ((script, expect, waits), (step, _)) in cases.iter().zip(&steps) {
-        let seen = &step.detail.states;
-        if seen.is_empty() {
+        let states = &step.detail.states;
+        if states.is_empty() {
             skip("this kernel lets no stacks be read");
         }
-        let of = |state| seen.get(state).map_or(0, |seen| seen.samples);
+        let of = |state| states.get(state).map_or(0, |sampled| sampled.samples);
         let busy = of(&TaskState::Running) + of(&TaskState::Runnable);
-        let all: u64 = seen.values().map(|seen| seen.samples).sum();
-        let (told, of_all) = match expect {
+        let all: u64 = states.values().map(|sampled| sampled.samples).sum();
+        let (in_state, of_all) = match expect {
             // On an overloaded machine it often waits for a core.
             TaskState::Running => (busy, all),
             // On an emulated machine, programs take seconds to start.
             state => (of(state), all - busy),
         };
-        assert!(told * 2 > of_all, "{script}: {seen:?}");
+        assert!(in_state * 2 > of_all, "{script}: {states:?}");
         let mut tools = step.detail.waiting_tools.iter();
         let tool = tools.find(|one| one.state == *expect);
         let tool = tool.map_or("", |one| one.tool.as_str());
@@ -317,11 +317,15 @@ pub(crate) fn a_step_says_in_which_namespaces_it_was_apart() {
     ];
     let scripts = cases.map(|(script, _)| (None, script));
     let (steps, _) = run(&scripts);
-    let told = |n: usize| steps[n].0.detail.namespaces.expect("seen");
+    let namespaces = |n: usize| steps[n].0.detail.namespaces.expect("seen");
     // This test may itself run in namespaces other than the node's.
-    let own = told(0);
+    let own = namespaces(0);
     for (n, (script, bits)) in cases.iter().enumerate() {
-        assert_eq!(told(n), own.or(Namespaces::from_bits(*bits)), "{script}");
+        assert_eq!(
+            namespaces(n),
+            own.or(Namespaces::from_bits(*bits)),
+            "{script}"
+        );
     }
     let link = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
     if let (Some(first), Some(this)) = (link("1"), link("self")) {

@@ -146,11 +146,11 @@ pub(crate) fn a_probe_without_a_disk_sends_every_heartbeat_and_says_so() {
         let log = probe.log();
         assert!(log.contains("kept in memory"), "{log}");
         probe.stop();
-        let told = sink.read();
-        let sequences: Vec<u64> = told.heartbeats.iter().map(|h| h.sequence).collect();
+        let records = sink.read();
+        let sequences: Vec<u64> = records.heartbeats.iter().map(|h| h.sequence).collect();
         assert_eq!(sequences, (0..sequences.len() as u64).collect::<Vec<_>>());
         assert!(sequences.len() >= 5, "{sequences:?}");
-        let last = told.heartbeats.last().expect("some");
+        let last = records.heartbeats.last().expect("some");
         assert_eq!(last.probe.records_dropped, 0);
     }
 }

@@ -21,19 +21,19 @@ use crate::probe::{Probe, Sink, SinkRecords};
 /// The helper and the mock, built once; an error says why this failed.
 static BUILT: LazyLock<Result<(PathBuf, PathBuf), String>> = LazyLock::new(|| {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let said = |command: &mut Command| {
+    let output = |command: &mut Command| {
         let done = command.output().map_err(|error| error.to_string())?;
         match done.status.success() {
             true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
             false => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
         }
     };
-    let helper = said(&mut Command::new(root.join("scripts/build-gpu")))?;
+    let helper = output(&mut Command::new(root.join("scripts/build-gpu")))?;
     let mock = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libnvidia-ml-mock.so");
     let source = root.join("probe/tests/real/nvml_mock.c");
     let mut compile = Command::new("cc");
     compile.args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"]);
-    said(compile.arg(&mock).arg(source))?;
+    output(compile.arg(&mock).arg(source))?;
     Ok((helper.into(), mock))
 });
 
@@ -134,7 +134,7 @@ pub(crate) fn a_step_is_told_what_its_process_did_on_gpus() {
         .enable_all()
         .build()
         .expect("a runtime");
-    let told = collector.block_on(async {
+    let result = collector.block_on(async {
         let mut collector =
             Collector::start(hierarchy, Rules::built_in(), period).expect("it starts");
         collector.set_gpus(mock.gpus());
@@ -150,7 +150,7 @@ pub(crate) fn a_step_is_told_what_its_process_did_on_gpus() {
         let (interval, _) = collector.close();
         (task.id.clone(), interval)
     });
-    let (id, interval) = told;
+    let (id, interval) = result;
     let step = interval.running.iter().find(|step| step.id.key == id);
     let gpu = step.expect("it runs").detail.gpu.expect("it uses one");
     assert_eq!((gpu.devices, gpu.peak_memory), (1, Some(Bytes::gib(20))));
@@ -162,7 +162,12 @@ pub(crate) fn a_step_is_told_what_its_process_did_on_gpus() {
     assert!(busy > 0.0);
     let all = interval.workload.gpu.expect("it is told").as_f64();
     assert!((all - 0.5).abs() < 0.01, "{all}");
-    assert!(interval.coverage.gpu.is_some_and(|seen| seen > Share::NONE));
+    assert!(
+        interval
+            .coverage
+            .gpu
+            .is_some_and(|share| share > Share::NONE)
+    );
 }
 
 /// Starts a program that uses the GPU this share of the time, and holds 2 GiB of its memory.
@@ -175,8 +180,8 @@ fn load(task: &Task, percent: u32, seconds: u32) -> Child {
 
 /// Compares the GPU use of a task with its load; `most` is the largest error in seconds besides a
 /// tenth.
-fn check_load(told: &SinkRecords, task: &Task, percent: f64, seconds: f64, most: f64) {
-    let step = told.ended.iter().find(|step| step.id.key == task.id);
+fn check_load(records: &SinkRecords, task: &Task, percent: f64, seconds: f64, most: f64) {
+    let step = records.ended.iter().find(|step| step.id.key == task.id);
     let gpu = step.expect("it ended").detail.gpu.expect("it uses one");
     let (held, busy) = (gpu.held.as_secs_f64(), gpu.busy.expect("known"));
     eprintln!(
@@ -227,21 +232,27 @@ pub(crate) fn tasks_on_a_real_gpu_are_told_their_part_of_it() {
     }
     std::thread::sleep(Duration::from_secs(21));
     probe.stop();
-    let told = sink.read();
+    let records = sink.read();
     for (task, percent, seconds) in &alone {
-        check_load(&told, task, f64::from(*percent), f64::from(*seconds), 0.3);
+        check_load(
+            &records,
+            task,
+            f64::from(*percent),
+            f64::from(*seconds),
+            0.3,
+        );
     }
     // The driver confuses processes in the first second of both.
-    check_load(&told, &idle, 0.0, 20.0, 1.0);
-    check_load(&told, &busy, 80.0, 20.0, 1.0);
-    let cpu: u64 = told.heartbeats.iter().map(|one| one.probe.cpu.0).sum();
-    let time = told
+    check_load(&records, &idle, 0.0, 20.0, 1.0);
+    check_load(&records, &busy, 80.0, 20.0, 1.0);
+    let cpu: u64 = records.heartbeats.iter().map(|one| one.probe.cpu.0).sum();
+    let time = records
         .heartbeats
         .iter()
         .filter_map(|one| one.end.since(one.start));
     let time: Duration = time.sum();
     let share = cpu as f64 / time.as_nanos() as f64;
-    let resident = told.heartbeats.last().and_then(|one| one.probe.resident);
+    let resident = records.heartbeats.last().and_then(|one| one.probe.resident);
     eprintln!(
         "the probe and ebb-gpu: {:.3} % of a core, {resident:?}",
         100.0 * share

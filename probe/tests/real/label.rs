@@ -36,8 +36,8 @@ pub(crate) fn a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_wa
     assert!(status.success(), "{status}");
     std::thread::sleep(2 * SECOND);
     probe.stop();
-    let told = sink.read();
-    let ended = told.ended.iter().find(|step| step.id.key == task.id);
+    let records = sink.read();
+    let ended = records.ended.iter().find(|step| step.id.key == task.id);
     let detail = &ended.expect("the task is a step").detail;
     let labels = detail.scheduler_labels.as_ref().expect("it has labels");
     assert_eq!(labels.trace_id.as_deref(), Some("4bf92f35"));
@@ -56,7 +56,7 @@ pub(crate) fn a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_wa
     let folder = folder.unwrap_or_else(|| panic!("{place} among {:?}", opened.files));
     assert_eq!(folder.matches('/').count(), 1, "{folder} is cut");
     // Tests of Snakemake run at the same time, and their tasks have labels of their own.
-    let labelled = told.ended.iter().filter(|step| {
+    let labelled = records.ended.iter().filter(|step| {
         let labels = step.detail.scheduler_labels.as_ref();
         labels.is_some_and(|labels| labels.trace_id.is_some() || labels.labels.contains_key("run"))
     });

@@ -44,8 +44,8 @@ pub(crate) fn a_job_of_snakemake_is_named_by_its_arguments_and_sends_no_other_of
     );
     task.start(&script).wait().expect("the shell ends");
     probe.stop();
-    let told = sink.read();
-    let ended = told.ended.iter().find(|step| step.id.key == task.id);
+    let records = sink.read();
+    let ended = records.ended.iter().find(|step| step.id.key == task.id);
     let ended = ended.expect("the task is a step");
     let labels = ended.detail.scheduler_labels.as_ref();
     let labels = labels.unwrap_or_else(|| panic!("it has no name: {ended:#?}"));
@@ -58,7 +58,7 @@ pub(crate) fn a_job_of_snakemake_is_named_by_its_arguments_and_sends_no_other_of
         labels,
         ["attempt=3", "sample=S1", "step=map", "task=sample=S1,n=2"]
     );
-    assert!(!format!("{:?}", told.ended).contains("hunter2"));
+    assert!(!format!("{:?}", records.ended).contains("hunter2"));
 }
 
 pub(crate) fn jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments()
@@ -88,10 +88,10 @@ pub(crate) fn jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_
     for name in expect {
         assert!(names.contains(&name), "no {name} among {names:?}");
     }
-    let told = format!("{step:?}");
+    let text = format!("{step:?}");
     let folder = folder.path().to_string_lossy();
     assert!(
-        !told.contains("hunter2") && !told.contains(&*folder),
-        "{told}"
+        !text.contains("hunter2") && !text.contains(&*folder),
+        "{text}"
     );
 }

@@ -9,8 +9,8 @@ use ebb_test_support::skip;
 use crate::exact::run;
 use crate::machine::needs_ebpf;
 
-const ASKED: u64 = 40_000_000;
-const ANSWERED: u64 = 10_000_000;
+const REQUEST_BYTES: u64 = 40_000_000;
+const RESPONSE_BYTES: u64 = 10_000_000;
 
 /// Accepts one connection, reads to its end, and answers.
 const SERVER: &str = "\
@@ -18,7 +18,7 @@ import socket
 with socket.create_server(('10.199.7.2', 7007)) as listener:
     peer, _ = listener.accept()
     while peer.recv(1 << 16): pass
-    peer.sendall(bytes(ANSWERED))
+    peer.sendall(bytes(RESPONSE_BYTES))
     peer.close()";
 
 /// Has an open connection during several scans. It also sends over loopback, which does not count.
@@ -27,9 +27,9 @@ import socket, time
 for attempt in range(100):
     try: peer = socket.create_connection(('10.199.7.2', 7007)); break
     except OSError: time.sleep(0.1)
-peer.sendall(bytes(ASKED // 2))
+peer.sendall(bytes(REQUEST_BYTES // 2))
 time.sleep(2.5)
-peer.sendall(bytes(ASKED // 2))
+peer.sendall(bytes(REQUEST_BYTES // 2))
 peer.shutdown(socket.SHUT_WR)
 while peer.recv(1 << 16): pass
 with socket.create_server(('127.0.0.1', 0)) as listener:
@@ -58,8 +58,8 @@ impl Cable {
             let done = Command::new("ip").args(words.split(' ')).output();
             let done = done.map_err(|error| format!("no ip: {error}"))?;
             if !done.status.success() {
-                let said = String::from_utf8_lossy(&done.stderr);
-                return Err(format!("ip {words}: {said}"));
+                let stderr = String::from_utf8_lossy(&done.stderr);
+                return Err(format!("ip {words}: {stderr}"));
             }
         }
         Ok(cable)
@@ -83,8 +83,8 @@ pub(crate) fn tcp_payload_is_that_of_the_sockets_of_each_step() {
     needs_ebpf();
     let _cable = Cable::lay().unwrap_or_else(|reason| skip(reason));
     let numbers = |script: &str| {
-        let script = script.replace("ASKED", &ASKED.to_string());
-        script.replace("ANSWERED", &ANSWERED.to_string())
+        let script = script.replace("REQUEST_BYTES", &REQUEST_BYTES.to_string());
+        script.replace("RESPONSE_BYTES", &RESPONSE_BYTES.to_string())
     };
     let server = format!(
         "exec ip netns exec {} python3 -c \"{}\"",
@@ -103,8 +103,8 @@ pub(crate) fn tcp_payload_is_that_of_the_sockets_of_each_step() {
             "{at}: {network:?}, not {received} and {sent}"
         );
     };
-    check(0, ASKED, ANSWERED);
-    check(1, ANSWERED, ASKED);
+    check(0, REQUEST_BYTES, RESPONSE_BYTES);
+    check(1, RESPONSE_BYTES, REQUEST_BYTES);
     for (at, is_server) in [(0, true), (1, false)] {
         let detail = &steps[at].0.detail;
         let network = detail.network.expect("its sockets were seen");

@@ -95,9 +95,9 @@ fn ended(sink: &Sink, probe: Probe, tasks: Vec<Child>) -> Vec<StepUsage> {
     }
     std::thread::sleep(2 * SECOND);
     probe.stop();
-    let told = sink.read();
-    assert!(!format!("{:?}", told.ended).contains("hunter2"));
-    told.ended
+    let records = sink.read();
+    assert!(!format!("{:?}", records.ended).contains("hunter2"));
+    records.ended
 }
 
 /// The labels of a task in one line; empty without labels.
@@ -220,6 +220,6 @@ pub(crate) fn headers_of_nextflow_are_read_only_if_the_configuration_enables_it(
     let probe = probe(&sink, "");
     let ended = ended(&sink, probe, vec![work.start_locally()]);
     assert_eq!(labels(&ended, &work.key), "");
-    let told = format!("{ended:?}");
-    assert!(!told.contains("RNA:ALIGN"), "{told}");
+    let text = format!("{ended:?}");
+    assert!(!text.contains("RNA:ALIGN"), "{text}");
 }

@@ -47,17 +47,17 @@ impl Probe {
             .expect("the probe is built");
         let stderr = child.stderr.take().expect("piped");
         let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
-        let mut said = Vec::new();
-        while !said
+        let mut log_lines = Vec::new();
+        while !log_lines
             .last()
             .is_some_and(|line: &String| line.contains("the probe is running"))
         {
             match lines.next() {
-                Some(line) => said.push(line),
-                None => panic!("the probe ended at its start: {said:#?}"),
+                Some(line) => log_lines.push(line),
+                None => panic!("the probe ended at its start: {log_lines:#?}"),
             }
         }
-        let log = Arc::new(Mutex::new(said.join("\n")));
+        let log = Arc::new(Mutex::new(log_lines.join("\n")));
         // A full pipe would block it.
         let rest = Arc::clone(&log);
         std::thread::spawn(move || {

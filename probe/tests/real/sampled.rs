@@ -29,8 +29,8 @@ pub(crate) fn without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so() {
     std::thread::sleep(Duration::from_secs(4));
     probe.stop();
 
-    let told = sink.read();
-    for heartbeat in &told.heartbeats {
+    let records = sink.read();
+    for heartbeat in &records.heartbeats {
         let because = heartbeat.detail.sampled_because.as_deref();
         assert!(
             because.is_some_and(|words| !words.is_empty()),
@@ -38,7 +38,7 @@ pub(crate) fn without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so() {
         );
         assert_eq!(heartbeat.coverage.short_processes, None);
     }
-    let cpu = told.heartbeats.iter().filter_map(|h| h.workload.cpu);
+    let cpu = records.heartbeats.iter().filter_map(|h| h.workload.cpu);
     let cpu = cpu.fold(CpuTime::default(), CpuTime::saturating_add);
     let used = counted.cpu.expect("its cgroup counts");
     // Its last sample is at most one scan before its end. All CPU time of the node counts.
@@ -46,7 +46,7 @@ pub(crate) fn without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so() {
         cpu.as_secs_f64() > 0.9 * used.as_secs_f64(),
         "{cpu} of {used}"
     );
-    let ended: Option<&StepUsage> = told.ended.iter().find(|step| step.id.key == id);
+    let ended: Option<&StepUsage> = records.ended.iter().find(|step| step.id.key == id);
     let step = ended.expect("the task was seen");
     assert_eq!(step.end, StepEnd::Unknown);
     assert!(

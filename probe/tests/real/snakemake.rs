@@ -103,8 +103,8 @@ pub(crate) fn run(command: &mut Command) -> u32 {
     let child = command.spawn().expect("it is installed");
     let pid = child.id();
     let done = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{stderr}");
     pid
 }
 

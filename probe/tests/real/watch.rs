@@ -43,8 +43,8 @@ fn snapshots(socket: &Path, user: u32, count: usize) -> Vec<WatchSnapshot> {
         .args([socket.as_os_str(), count.to_string().as_ref()])
         .output()
         .expect("setpriv is installed");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     let text = String::from_utf8(output.stdout).expect("text");
     let parse = |line| serde_json::from_str(line).expect("a snapshot");
     text.lines().map(parse).collect()
@@ -52,8 +52,8 @@ fn snapshots(socket: &Path, user: u32, count: usize) -> Vec<WatchSnapshot> {
 
 /// The program `ebb`, next to the probe or named by `EBB`.
 fn ebb() -> PathBuf {
-    let told = std::env::var_os("EBB").map(PathBuf::from);
-    let path = told.unwrap_or_else(|| Path::new(&program()).with_file_name("ebb"));
+    let configured_path = std::env::var_os("EBB").map(PathBuf::from);
+    let path = configured_path.unwrap_or_else(|| Path::new(&program()).with_file_name("ebb"));
     if !path.exists() {
         skip(format_args!("{} is not built", path.display()));
     }
@@ -166,17 +166,17 @@ fn check_once(ebb: &Path, socket: &Path, id: &str) {
 }
 
 fn check_screen(end: &str) {
-    let seen = top(end);
-    let text = |name: &str| seen[name].as_str().unwrap_or_default();
+    let screen = top(end);
+    let text = |name: &str| screen[name].as_str().unwrap_or_default();
     for expect in ["CORES", "users)", "memory", "\u{1b}[?1049h"] {
-        assert!(text("table").contains(expect), "{expect}: {seen:#}");
+        assert!(text("table").contains(expect), "{expect}: {screen:#}");
     }
-    assert!(text("task").contains("TOOL"), "{seen:#}");
-    assert!(text("task").contains("sh"), "{seen:#}");
-    assert!(text("last").contains("\u{1b}[?1049l"), "{seen:#}");
-    assert_eq!(seen["raw"], true, "{seen:#}");
-    assert_eq!(seen["restored"], true, "{seen:#}");
-    assert_eq!(seen["status"], 0, "{seen:#}");
+    assert!(text("task").contains("TOOL"), "{screen:#}");
+    assert!(text("task").contains("sh"), "{screen:#}");
+    assert!(text("last").contains("\u{1b}[?1049l"), "{screen:#}");
+    assert_eq!(screen["raw"], true, "{screen:#}");
+    assert_eq!(screen["restored"], true, "{screen:#}");
+    assert_eq!(screen["status"], 0, "{screen:#}");
 }
 
 pub(crate) fn ebb_top_shows_a_task_and_its_tools_and_restores_the_terminal() {

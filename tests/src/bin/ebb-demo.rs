@@ -102,7 +102,7 @@ async fn play(arguments: Arguments, console: Console) -> Result<ExitCode> {
     let mut stop = Stop::new()?;
     let played = tokio::select! {
         played = demo.play() => Some(played),
-        () = stop.asked() => None,
+        () = stop.wait_for_signal() => None,
     };
     if arguments.keep && matches!(played, Some(Ok(_))) {
         let pages = demo.serve_pages().await;
@@ -119,7 +119,7 @@ async fn play(arguments: Arguments, console: Console) -> Result<ExitCode> {
                     console.say(format_args!("a sweep failed, the next one follows: {error:#}"));
                     tokio::time::sleep(AFTER_A_FAILURE).await;
                 }
-                () = stop.asked() => break,
+                () = stop.wait_for_signal() => break,
             }
         }
     }
@@ -166,7 +166,7 @@ impl Stop {
         })
     }
 
-    async fn asked(&mut self) {
+    async fn wait_for_signal(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
         bucket: options.bucket,
     };
     let past = Duration::from_secs(options.past);
-    let told = |nodes, beats| {
+    let print_counts = |nodes, beats| {
         println!(
             "{nodes} nodes told {beats} heartbeats of their last {} s",
             past.as_secs()
@@ -52,7 +52,7 @@ async fn main() -> Result<()> {
     };
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
-        ended = play(&world, &target, past, told) => ended,
+        ended = play(&world, &target, past, print_counts) => ended,
         _ = terminate.recv() => Ok(()),
         pressed = tokio::signal::ctrl_c() => Ok(pressed?),
     }

@@ -45,15 +45,15 @@ impl Verdict {
             .iter()
             .cloned()
             .partition(|p| probe == RealProbe::Skipped && measured.is_some_and(|n| is_on(p, n)));
-        let told: BTreeSet<Planted> = report.findings.iter().map(as_planted).collect();
+        let reported_waste: BTreeSet<Planted> = report.findings.iter().map(as_planted).collect();
         let wrong = report.findings.iter().filter(|finding| {
             let on_probe = measured.is_some_and(|n| is_on(&as_planted(finding), n));
             (finding.resource.origin == Origin::Measured) != on_probe
         });
         Self {
-            found: expected.intersection(&told).cloned().collect(),
-            missing: expected.difference(&told).cloned().collect(),
-            extra: told.difference(&expected).cloned().collect(),
+            found: expected.intersection(&reported_waste).cloned().collect(),
+            missing: expected.difference(&reported_waste).cloned().collect(),
+            extra: reported_waste.difference(&expected).cloned().collect(),
             skipped: skipped.into_iter().collect(),
             mislabelled: wrong.map(|finding| finding.id.clone()).collect(),
         }

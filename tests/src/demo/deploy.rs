@@ -174,11 +174,11 @@ impl Deploying {
         let outputs = places.work.join("outputs.json");
         if self.means == Means::Terraform {
             console.say(format_args!("terraform applied {} resources", made()));
-            let mut told = terraform(places);
-            told.args(["output", "-json", "-no-color"]);
-            told.arg(format!("-state={}", state(places)));
-            let told = told.kill_on_drop(true).output().await?;
-            fs::write(&outputs, plain(&told.stdout)?.to_string())?;
+            let mut command = terraform(places);
+            command.args(["output", "-json", "-no-color"]);
+            command.arg(format!("-state={}", state(places)));
+            let output = command.kill_on_drop(true).output().await?;
+            fs::write(&outputs, plain(&output.stdout)?.to_string())?;
         }
         let text = fs::read_to_string(&outputs)?;
         serde_json::from_str(&text).context("the outputs of the deployment")

@@ -92,11 +92,11 @@ impl Answer {
     /// The status with the server's message.
     pub(super) fn good(self) -> Result<Vec<u8>> {
         if !(200..300).contains(&self.status) {
-            let said = String::from_utf8_lossy(&self.body);
+            let message = String::from_utf8_lossy(&self.body);
             bail!(
                 "status {}: {}",
                 self.status,
-                said.chars().take(2000).collect::<String>()
+                message.chars().take(2000).collect::<String>()
             );
         }
         Ok(self.body)

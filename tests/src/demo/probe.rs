@@ -49,17 +49,17 @@ impl RealNode {
         fs::write(&config, configuration(places, deployed))?;
         let mut check = program(places, account, node)?;
         check.args(["check", "--config"]).arg(&config);
-        let looked = check
+        let output = check
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output()
             .await?;
-        let said = String::from_utf8_lossy(&looked.stdout).into_owned();
-        if !looked.status.success() {
-            let words = String::from_utf8_lossy(&looked.stderr).into_owned();
-            return match lacking(&said) {
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            return match lacking(&stdout) {
                 Some(lacking) => Ok(Err(lacking)),
-                None => bail!("ebb-probe check failed:\n{said}{words}"),
+                None => bail!("ebb-probe check failed:\n{stdout}{stderr}"),
             };
         }
         if let Some(obstacle) = cgroup::obstacle() {
@@ -143,8 +143,8 @@ fn program(places: &Places, account: &Account, node: &Node) -> Result<Command> {
 
 /// The missing requirements of a machine in the output of `ebb-probe check`; `None` if another
 /// requirement is missing.
-fn lacking(said: &str) -> Option<String> {
-    let lines = said.lines().filter_map(|line| line.strip_prefix("LACKS"));
+fn lacking(output: &str) -> Option<String> {
+    let lines = output.lines().filter_map(|line| line.strip_prefix("LACKS"));
     let (machine, other): (Vec<&str>, Vec<&str>) = lines
         .map(str::trim)
         .partition(|line| OF_THE_MACHINE.iter().any(|what| line.starts_with(what)));
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn only_what_the_machine_lacks_skips_the_probe() {
-        let check = |said: &str, expect: Option<&str>| {
-            assert_eq!(lacking(said).as_deref(), expect, "{said}");
+        let check = |output: &str, expect: Option<&str>| {
+            assert_eq!(lacking(output).as_deref(), expect, "{output}");
         };
         let unmet = "LACKS capabilities  no CAP_BPF; run it as root\n";
         check(unmet, Some("capabilities  no CAP_BPF; run it as root"));

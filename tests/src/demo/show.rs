@@ -57,9 +57,9 @@ impl Demo {
         let bucket = &stage.deployed.bucket;
         doctor.args(["doctor", "deployment", "--send-test", "--bucket", bucket]);
         // The simulated account has machines without a probe, so other lines decide the status.
-        let said = doctor.kill_on_drop(true).output().await?;
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        let lines = said.lines().filter(|line| line.contains("test message"));
+        let output = doctor.kill_on_drop(true).output().await?;
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = stdout.lines().filter(|line| line.contains("test message"));
         let lines: Vec<&str> = lines.map(str::trim).collect();
         self.console
             .say("ebb doctor deployment --send-test --bucket …");
@@ -74,7 +74,7 @@ impl Demo {
                 && messages.len() == before + 1
                 && messages.last().is_some_and(is_test)
                 && emails.last().is_some_and(is_test),
-            "the test message did not reach Slack and email:\n{said}"
+            "the test message did not reach Slack and email:\n{stdout}"
         );
         Ok(())
     }

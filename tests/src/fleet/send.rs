@@ -42,8 +42,8 @@ struct Player {
 }
 
 /// Runs every node with a credential except the real probe's node. It sends `past` at once and
-/// calls `told` with the number of nodes and heartbeats. Then it continues until the future is
-/// dropped.
+/// calls `on_caught_up` with the number of nodes and heartbeats. Then it continues until the future
+/// is dropped.
 ///
 /// # Errors
 /// If a message cannot be sent: a demo with gaps would show nothing.
@@ -51,7 +51,7 @@ pub async fn play(
     world: &World,
     target: &Target,
     past: Duration,
-    told: impl FnOnce(usize, usize),
+    on_caught_up: impl FnOnce(usize, usize),
 ) -> Result<()> {
     let began = Instant::now();
     let mut players = players(world, target, past)?;
@@ -60,7 +60,7 @@ pub async fn play(
         player.send_steps(past).await?;
         beats += player.catch_up(past + began.elapsed()).await?;
     }
-    told(players.len(), beats);
+    on_caught_up(players.len(), beats);
     let mut live = tokio::task::JoinSet::new();
     for player in players {
         live.spawn(player.go_on(began, past));

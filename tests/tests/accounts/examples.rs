@@ -42,12 +42,12 @@ pub(crate) fn the_documented_examples_of_each_call_are_understood() -> Result<()
 
 async fn examples_understood() -> Result<()> {
     let account = Simulated::start("examples.py")?;
-    assert_eq!(account.told["without"], json!(WITHOUT));
+    assert_eq!(account.result["without"], json!(WITHOUT));
     let config = home(&account).await?;
     let region = Region::new("us-east-1")?;
     let inventory = AwsInventory::new(&config);
     let markets = AwsMarkets::new(&config, SPOT_ADVISOR);
-    for n in 0..account.told["most"].as_u64().context("most")? {
+    for n in 0..account.result["most"].as_u64().context("most")? {
         account.extension("example", &json!({"n": n}))?;
         assert!(inventory.regions().await?.contains(&region));
         is_as_documented(&inventory.gather(&region).await?)?;

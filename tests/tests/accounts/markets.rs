@@ -45,13 +45,16 @@ pub(crate) async fn are_known(
 
     let markets = &inventory.markets;
     let (home, kind) = (Region::new("us-east-1")?, InstanceType::new("c6i.xlarge")?);
-    let asked: Vec<&Region> = markets.spot.keys().collect();
-    let running: BTreeMap<&Region, ()> = found
+    let requested_regions: Vec<&Region> = markets.spot.keys().collect();
+    let running_regions: BTreeMap<&Region, ()> = found
         .instances
         .values()
         .map(|instance| (&instance.region, ()))
         .collect();
-    assert_eq!(asked, running.into_keys().collect::<Vec<_>>());
+    assert_eq!(
+        requested_regions,
+        running_regions.into_keys().collect::<Vec<_>>()
+    );
     let terms = markets.spot[&home]
         .get(&kind)
         .context("c6i.xlarge on spot")?;

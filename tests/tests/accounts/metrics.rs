@@ -20,7 +20,7 @@ use super::home;
 const PAGES: u64 = 8;
 
 pub(crate) async fn of_agents_are_found(account: &Simulated) -> Result<()> {
-    let text = |key: &str| account.told["watched"][key].as_str().context("a text");
+    let text = |key: &str| account.result["watched"][key].as_str().context("a text");
     let (node, region) = (NodeId::new(text("node")?)?, Region::new(text("region")?)?);
     let metrics = AwsMetrics::new(&home(account).await?);
     let nobody = [NodeId::new("i-0ebb0000000000000")?];
@@ -34,14 +34,14 @@ pub(crate) async fn of_agents_are_found(account: &Simulated) -> Result<()> {
         .await?;
     let to = Timestamp::now();
     let from = to - SignedDuration::from_mins(60);
-    let mut told = metrics
+    let mut by_node = metrics
         .utilization(&region, &supplementary, from, to)
         .await?;
     let streams = supplementary[&node].len() as u64;
     assert_eq!(streams, 2 + 1 + 2 + 2, "memory is asked for once");
-    let asked = 2 * PAGES + METRICS_PER_NODE + streams;
-    assert_eq!(metrics.metrics_requested(), asked);
-    let series = told.remove(&node).context("it has data")?;
+    let expected_requests = 2 * PAGES + METRICS_PER_NODE + streams;
+    assert_eq!(metrics.metrics_requested(), expected_requests);
+    let series = by_node.remove(&node).context("it has data")?;
     let credits = Credits {
         left_millis: 250,
         surplus_millis: Some(0),
@@ -60,7 +60,7 @@ pub(crate) async fn of_agents_are_found(account: &Simulated) -> Result<()> {
 /// Dimensions and units as in the CloudWatch user guide, page "Amazon ECS Container Insights
 /// metrics". The sums over a cluster's tasks belong to no family.
 pub(crate) async fn of_tasks_are_found(account: &Simulated) -> Result<()> {
-    let region = account.told["watched"]["region"].as_str();
+    let region = account.result["watched"]["region"].as_str();
     let region = Region::new(region.context("a region")?)?;
     let metrics = AwsMetrics::new(&home(account).await?);
     let cluster = format!("arn:aws:ecs:{region}:123456789012:cluster/web");
@@ -68,13 +68,13 @@ pub(crate) async fn of_tasks_are_found(account: &Simulated) -> Result<()> {
     let to = Timestamp::now();
     let from = to - SignedDuration::from_mins(60);
     let silent = [family("silent")].into();
-    let told = metrics.of_tasks(&region, &silent, from, to).await?;
-    assert_eq!((told.len(), metrics.metrics_requested()), (0, 1));
+    let by_family = metrics.of_tasks(&region, &silent, from, to).await?;
+    assert_eq!((by_family.len(), metrics.metrics_requested()), (0, 1));
     let both = [family("api"), family("silent")].into();
-    let mut told = metrics.of_tasks(&region, &both, from, to).await?;
+    let mut by_family = metrics.of_tasks(&region, &both, from, to).await?;
     assert_eq!(metrics.metrics_requested(), 2 + METRICS_PER_FAMILY);
-    let series = told.remove(&family("api")).context("it has data")?;
-    assert!(told.is_empty(), "{told:?}");
+    let series = by_family.remove(&family("api")).context("it has data")?;
+    assert!(by_family.is_empty(), "{by_family:?}");
     let points: Vec<_> = series.points().collect();
     assert!(points.len() > 3, "{points:?}");
     for point in points {

@@ -20,20 +20,20 @@ use super::home;
 
 /// The daily cost of other services in the bill: three services, a cost without a service, and the
 /// storage of Ebb itself.
-const BESIDE_MACHINES: i64 = 3_141_593 + 800_000 + 1_250_000 + 70_000 + 21_000;
+const OTHER_SERVICES: i64 = 3_141_593 + 800_000 + 1_250_000 + 70_000 + 21_000;
 
 const A_CENT: i64 = 10_000;
 
 async fn scanned(account: &Simulated) -> Result<Report> {
     let config = home(account).await?;
-    let names = account.told["world"]["regions"]
+    let names = account.result["world"]["regions"]
         .as_array()
         .context("regions")?;
     let regions = names
         .iter()
         .filter_map(|name| Region::new(name.as_str()?).ok());
     let regions: Vec<Region> = regions.collect();
-    let asked = Account {
+    let swept_account = Account {
         inventory: &AwsInventory::new(&config),
         metrics: None,
         bill: Some(&AwsBill::new(&config)),
@@ -43,20 +43,22 @@ async fn scanned(account: &Simulated) -> Result<Report> {
     };
     let mut policy = Policy::default();
     policy.metrics.cost_tags.insert("Project".to_owned());
-    Ok(scan(&asked, &Known::default(), &policy, Timestamp::now()).await)
+    Ok(scan(&swept_account, &Known::default(), &policy, Timestamp::now()).await)
 }
 
 /// The total of each day from the bill's own sum.
 fn billed(account: &Simulated) -> Result<BTreeMap<String, (Usd, bool)>> {
-    let days = account.told["billed"].as_array().context("days")?;
-    let day = |told: &serde_json::Value| {
-        let usd = Usd::parse(told["usd"].as_str()?)?;
+    let days = account.result["billed"].as_array().context("days")?;
+    let day = |entry: &serde_json::Value| {
+        let usd = Usd::parse(entry["usd"].as_str()?)?;
         Some((
-            told["day"].as_str()?.to_owned(),
-            (usd, told["estimated"].as_bool()?),
+            entry["day"].as_str()?.to_owned(),
+            (usd, entry["estimated"].as_bool()?),
         ))
     };
-    days.iter().map(|told| day(told).context("a day")).collect()
+    days.iter()
+        .map(|entry| day(entry).context("a day"))
+        .collect()
 }
 
 pub(crate) async fn adds_up(account: &Simulated) -> Result<()> {
@@ -71,7 +73,7 @@ pub(crate) async fn adds_up(account: &Simulated) -> Result<()> {
         assert!(near(day.billed, usd.micros()), "{day:?} was billed {usd}");
         assert_eq!(day.parts().into_iter().sum::<Usd>(), day.billed, "{day:?}");
         assert_eq!(day.estimated, estimated, "{}", day.day);
-        assert!(near(day.elsewhere, BESIDE_MACHINES), "{day:?}");
+        assert!(near(day.elsewhere, OTHER_SERVICES), "{day:?}");
         assert!(near(day.rounding, 0), "{day:?}");
         assert_eq!(day.by_service.values().copied().sum::<Usd>(), day.billed);
         let by_project = day.by_tag["Project"].values().copied().sum::<Usd>();
@@ -80,8 +82,8 @@ pub(crate) async fn adds_up(account: &Simulated) -> Result<()> {
     }
     assert!(closed > 7, "{closed} closed days");
     let named = |one: &&NotJudged| one.resource == "Amazon SageMaker";
-    let unseen = report.not_judged.iter().find(named);
-    let reason = &unseen.context("no probe can run there")?.reason;
+    let sagemaker = report.not_judged.iter().find(named);
+    let reason = &sagemaker.context("no probe can run there")?.reason;
     assert!(reason.starts_with("$17.50 in the last 14 days"), "{reason}");
     Ok(())
 }

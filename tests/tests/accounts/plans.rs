@@ -33,11 +33,15 @@ pub(crate) async fn are_read(account: &Simulated) -> Result<()> {
     };
     let plans: Vec<_> = (0..21).map(plan).collect();
     account.extension("ce/savings-plans", &json!({"plans": plans}))?;
-    let told = bill.plans(now).await?;
-    assert_eq!((told.len(), bill.requests()), (21, 3), "on two pages");
-    let used = told[0].used.context("its use is told")?;
+    let listed_plans = bill.plans(now).await?;
+    assert_eq!(
+        (listed_plans.len(), bill.requests()),
+        (21, 3),
+        "on two pages"
+    );
+    let used = listed_plans[0].used.context("its use is told")?;
     assert_eq!(used.per_hour.0.micros(), 375_000);
-    assert!(told[0].until.is_some() && told[0].region.is_none());
+    assert!(listed_plans[0].until.is_some() && listed_plans[0].region.is_none());
     account.extension("ce/savings-plans", &json!({"plans": []}))?;
     Ok(())
 }

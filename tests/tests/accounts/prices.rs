@@ -34,13 +34,14 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     );
     let regions = [Region::new("us-east-1")?, Region::new("eu-west-2")?];
     let now = Timestamp::now();
-    let (told, gaps) = catalog_refresh::refresh(&prices, Some(&markets), &regions, now).await;
+    let (refreshed_prices, gaps) =
+        catalog_refresh::refresh(&prices, Some(&markets), &regions, now).await;
     let scopes: Vec<_> = gaps.iter().map(|gap| gap.scope.as_str()).collect();
     assert_eq!(scopes, ["eu-west-2: list prices"]);
-    assert_eq!(told.regions[&regions[0]].on_demand.len(), 4);
+    assert_eq!(refreshed_prices.regions[&regions[0]].on_demand.len(), 4);
 
     let bucket = FakeObjects::new(FakeClock::at(now));
-    prices::save(&bucket, &told).await?;
+    prices::save(&bucket, &refreshed_prices).await?;
     let BestKnown {
         catalogue: best,
         unread,
@@ -53,7 +54,7 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     };
     assert_eq!((price("m5.large")?, price("m5.xlarge")?), (95_000, 190_000));
     let kind = InstanceType::new("c6i.xlarge")?;
-    let spot = &told.regions[&regions[0]].spot;
+    let spot = &refreshed_prices.regions[&regions[0]].spot;
     assert_eq!(spot[&kind].per_hour.0.micros(), 61_200);
     let fargate = best.fargate(&regions[0], Architecture::X86_64);
     let fargate = fargate.context("Fargate's price")?;
@@ -61,13 +62,16 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     let micros = UsdPerHour::from_micros;
     assert_eq!(rates, (micros(50_000), micros(5_000)));
     assert_eq!(best.fargate(&regions[1], Architecture::X86_64), None);
-    storage_is_told_in_part(&best, &regions[0]);
-    let told = told.types.into_values().map(|told| told.spec);
-    are_as_built_in(&prices, &regions[0], told.collect()).await
+    storage_is_partly_refreshed(&best, &regions[0]);
+    let types = refreshed_prices
+        .types
+        .into_values()
+        .map(|described| described.spec);
+    are_as_built_in(&prices, &regions[0], types.collect()).await
 }
 
 /// Prices that AWS did not return are the built-in ones.
-fn storage_is_told_in_part(best: &Catalogue, region: &Region) {
+fn storage_is_partly_refreshed(best: &Catalogue, region: &Region) {
     let volume = |name: &str| {
         let usd = best.storage(region, |all| all.volumes.get(name).copied());
         usd.map(Usd::micros)
@@ -94,11 +98,11 @@ fn storage_is_told_in_part(best: &Catalogue, region: &Region) {
 
 /// The simulator has the types from which the built-in catalogue was made, so the client must read
 /// the same values.
-async fn are_as_built_in(prices: &AwsPrices, region: &Region, all: Vec<TypeSpec>) -> Result<()> {
+async fn are_as_built_in(prices: &AwsPrices, region: &Region, specs: Vec<TypeSpec>) -> Result<()> {
     let built_in = Catalogue::built_in().types();
-    assert_eq!(all.len(), built_in.len());
-    for (told, own) in all.iter().zip(built_in) {
-        assert_eq!(told, own);
+    assert_eq!(specs.len(), built_in.len());
+    for (spec, own) in specs.iter().zip(built_in) {
+        assert_eq!(spec, own);
     }
     let names = ["m5.large", "c6i.xlarge", "x99.large"].map(str::to_owned);
     let named = prices.types(region, Some(&names.into())).await?;

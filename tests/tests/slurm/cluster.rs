@@ -283,11 +283,11 @@ impl Cluster {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a file");
         self.start_daemon("slurmdbd");
         wait_for("slurmdbd", || {
-            let asked = self
+            let output = self
                 .command("sacctmgr")
                 .args(["-n", "show", "cluster"])
                 .output();
-            asked.expect("it starts").status.success()
+            output.expect("it starts").status.success()
         });
     }
 

@@ -18,7 +18,7 @@ const BAND_SPREAD: f64 = 0.3;
 #[derive(Clone, Copy)]
 pub(super) struct Spot {
     pub(super) part_of_list: f64,
-    pub(super) told: Interruptions,
+    pub(super) published_interruptions: Interruptions,
     pub(super) truth: Interruptions,
 }
 
@@ -30,18 +30,18 @@ pub(super) fn spot(
     let mut all = BTreeMap::new();
     for region in regions {
         for family in families.keys() {
-            let told = BANDS[rng.usize(..BANDS.len())];
-            let truth = (told * spread(rng, BAND_SPREAD)).min(0.9);
+            let published_share = BANDS[rng.usize(..BANDS.len())];
+            let truth = (published_share * spread(rng, BAND_SPREAD)).min(0.9);
             let part_of_list = between(rng, 0.3, 0.6);
-            let (Some(told), Some(truth)) = (
-                Interruptions::from_monthly_share(told),
+            let (Some(published_interruptions), Some(truth)) = (
+                Interruptions::from_monthly_share(published_share),
                 Interruptions::from_monthly_share(truth),
             ) else {
                 continue;
             };
             let spot = Spot {
                 part_of_list,
-                told,
+                published_interruptions,
                 truth,
             };
             all.insert((region.clone(), family.clone()), spot);

@@ -28,13 +28,13 @@ impl Client {
     /// `None` for a file of another driver, and if an identifier is missing.
     pub(super) fn parse(info: &str) -> Option<Self> {
         let lines = info.lines().filter_map(|line| line.split_once(':'));
-        let keys: BTreeMap<&str, &str> = lines.map(|(key, said)| (key, said.trim())).collect();
+        let keys: BTreeMap<&str, &str> = lines.map(|(key, value)| (key, value.trim())).collect();
         if keys.get("drm-driver") != Some(&"amdgpu") {
             return None;
         }
-        let engine = |(key, said): (&&str, &&str)| {
+        let engine = |(key, value): (&&str, &&str)| {
             let name = key.strip_prefix("drm-engine-")?;
-            let ns = said.strip_suffix(" ns")?.parse().ok()?;
+            let ns = value.strip_suffix(" ns")?.parse().ok()?;
             (!name.starts_with("capacity-")).then(|| (name.to_owned(), ns))
         };
         // `drm-memory-` is the older name of the same key.
@@ -45,7 +45,7 @@ impl Client {
                 card: (*keys.get("drm-pdev")?).to_owned(),
                 number: keys.get("drm-client-id")?.parse().ok()?,
             },
-            memory: memory.and_then(|said| bytes(said)),
+            memory: memory.and_then(|value| bytes(value)),
             engines: keys.iter().filter_map(engine).collect(),
         })
     }
@@ -60,8 +60,8 @@ impl Client {
 }
 
 /// A number with an optional unit; without a unit it is in bytes.
-fn bytes(said: &str) -> Option<Bytes> {
-    let (number, unit) = said.split_once(' ').unwrap_or((said, ""));
+fn bytes(text: &str) -> Option<Bytes> {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let unit = match unit {
         "" => 1,
         "KiB" => 1 << 10,

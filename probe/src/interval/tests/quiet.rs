@@ -49,17 +49,17 @@ fn the_time_of_passes_left_out_is_covered_and_waited_for_what_the_last_one_saw()
     assert_eq!(interval.coverage.cpu, Some(Share::ALL));
     assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(8_050)));
     let step = &interval.running[0];
-    let seen = |samples, seconds: u32| Sampled {
+    let sampled = |samples, seconds: u32| Sampled {
         samples,
         time: SECOND * seconds,
     };
     let earlier = before.running[0].detail.states[&TaskState::Network];
     let expect = [
-        (TaskState::Running, seen(1, 10)),
+        (TaskState::Running, sampled(1, 10)),
         // Three skipped scans add time, but no samples.
         (
             TaskState::Network,
-            seen(
+            sampled(
                 earlier.samples,
                 30 + u32::try_from(earlier.time.as_secs()).expect("few"),
             ),

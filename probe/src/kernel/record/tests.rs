@@ -79,9 +79,9 @@ fn an_unchanged_task_has_its_previous_values_or_is_named() {
         task
     };
     let before = [task(2, 20), task(5, 50)];
-    let check = |told: &[Result<RawTask, u32>], expect: &[(u32, u64)], resting: &[u32]| {
+    let check = |records: &[Result<RawTask, u32>], expect: &[(u32, u64)], resting: &[u32]| {
         let mut bytes = Vec::new();
-        for one in told {
+        for one in records {
             match one {
                 Ok(task) => bytes.extend(bytemuck::bytes_of(task)),
                 Err(tid) => {

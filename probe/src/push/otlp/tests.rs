@@ -18,12 +18,12 @@ const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\
 /// Reads one request, answers it, and returns the head and body of the request.
 async fn answer(listener: &TcpListener, answer: &str) -> (String, Value) {
     let (mut stream, _) = listener.accept().await.expect("a connection");
-    let mut asked = Vec::new();
+    let mut request = Vec::new();
     loop {
         let mut part = [0; 4096];
         let size = stream.read(&mut part).await.expect("readable");
-        asked.extend(&part[..size]);
-        let text = String::from_utf8_lossy(&asked).into_owned();
+        request.extend(&part[..size]);
+        let text = String::from_utf8_lossy(&request).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n")
             && let Ok(body) = serde_json::from_str(body)
         {
@@ -98,9 +98,9 @@ fn step() -> StepUsage {
 async fn a_heartbeat_arrives_in_the_documented_form() {
     let (listener, collector) = collector().await;
     let text = message(30);
-    let (asked, went) = tokio::join!(answer(&listener, TAKEN), collector.message(&text));
-    went.expect("it is taken");
-    let (head, body) = asked;
+    let (request, result) = tokio::join!(answer(&listener, TAKEN), collector.message(&text));
+    result.expect("it is taken");
+    let (head, body) = request;
     assert!(head.starts_with("POST /v1/metrics HTTP/1.1\r\n"), "{head}");
     let head = head.to_lowercase();
     assert!(head.contains("content-type: application/json"), "{head}");
@@ -148,10 +148,10 @@ async fn a_refused_heartbeat_counts_once_when_it_is_sent_again() {
     let (listener, collector) = collector().await;
     let check = async |words: &'static str, cpu_s: u64, sum: f64, taken: bool| {
         let text = message(cpu_s);
-        let (asked, went) = tokio::join!(answer(&listener, words), collector.message(&text));
-        let points = &metric(&asked.1, "system.cpu.time")["sum"]["dataPoints"];
+        let (request, result) = tokio::join!(answer(&listener, words), collector.message(&text));
+        let points = &metric(&request.1, "system.cpu.time")["sum"]["dataPoints"];
         assert_eq!(points[0]["asDouble"], sum);
-        assert_eq!(went.is_ok(), taken, "{went:?}");
+        assert_eq!(result.is_ok(), taken, "{result:?}");
     };
     check(TAKEN, 30, 30.0, true).await;
     check(BUSY, 12, 42.0, false).await;
@@ -166,9 +166,9 @@ async fn finished_steps_arrive_and_those_of_an_earlier_boot_do_not() {
     of_now.steps = vec![step()];
     let object = ebb_wire::encode_steps(&sent(), &of_now).expect("it fits");
     let sending = collector.steps("a key", object);
-    let (asked, went) = tokio::join!(answer(&listener, TAKEN), sending);
-    went.expect("it is taken");
-    let made = &metric(&asked.1, "ebb.step.process.created")["sum"]["dataPoints"][0];
+    let (request, result) = tokio::join!(answer(&listener, TAKEN), sending);
+    result.expect("it is taken");
+    let made = &metric(&request.1, "ebb.step.process.created")["sum"]["dataPoints"][0];
     assert_eq!(made["asDouble"], 3.0);
     of_now.boot = "another".parse().expect("valid");
     let object = ebb_wire::encode_steps(&sent(), &of_now).expect("it fits");

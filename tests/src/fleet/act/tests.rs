@@ -45,7 +45,7 @@ fn step(cores: f64) -> Step {
 }
 
 /// The state of the node in a sweep after `past`, and its end in seconds of the generator's clock.
-fn seen(node: &Node, past: Duration) -> NodeState {
+fn state_after(node: &Node, past: Duration) -> NodeState {
     let clock = NodeClock::new(node, PAST);
     let sent = Sent {
         boot: BootId::new("boot").expect("a boot id"),
@@ -70,8 +70,8 @@ fn seen(node: &Node, past: Duration) -> NodeState {
         let placed = Placed::new(arrival, beat).expect("it is placed");
         state.fold_heartbeat(&placed, &activity);
     }
-    let (_, seen) = state.nodes.pop_first().expect("one node");
-    *seen
+    let (_, node_state) = state.nodes.pop_first().expect("one node");
+    *node_state
 }
 
 fn at(generator: Duration) -> Timestamp {
@@ -82,7 +82,7 @@ fn at(generator: Duration) -> Timestamp {
 #[test]
 fn only_nodes_that_are_to_be_idle_are_quiet_for_half_a_minute_and_seen_whole() {
     let check = |profile, expect_active_until: Option<u64>, expect_coverage: u32| {
-        let state = seen(&node(profile), PAST);
+        let state = state_after(&node(profile), PAST);
         let active = state.active_until.map(|until| {
             until
                 .duration_since(at(Duration::ZERO))
@@ -115,7 +115,7 @@ fn a_node_that_is_younger_than_the_play_begins_with_its_launch() {
     let clock = NodeClock::new(&young, PAST);
     assert_eq!(clock.part(0).start, Duration::from_secs(29));
     assert_eq!(clock.boot_at(clock.part(0).start), BootClock::default());
-    let first = seen(&young, PAST).first_seen;
+    let first = state_after(&young, PAST).first_seen;
     assert_eq!(first, Some(at(Duration::from_secs(29))));
     assert_eq!(clock.part(3).start, clock.part(2).end);
     assert_eq!(clock.part(3).end - clock.part(3).start, BEAT);
