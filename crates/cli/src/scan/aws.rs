@@ -75,16 +75,18 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
             "failed to read the account: {reason}\n  `ebb doctor account` shows missing permissions"
         );
     }
-    let bill = match (of.no_bill, &policy.costs.export) {
+    let bill = bill_summary(of, policy);
+    let summary = call_summary(&who, args, metrics.metrics_requested(), &bill);
+    eprintln!("{summary}");
+    Ok(scanned)
+}
+
+fn bill_summary(args: &AccountArgs, policy: &Policy) -> String {
+    match (args.no_bill, &policy.costs.export) {
         (true, _) => "no Cost Explorer requests".to_owned(),
         (false, Some(place)) => format!("read the bill from {}", safe_text::one_line(place)),
         (false, None) => "requested the bill from Cost Explorer ($0.01 a page)".to_owned(),
-    };
-    eprintln!(
-        "{}",
-        call_summary(&who, args, metrics.metrics_requested(), &bill)
-    );
-    Ok(scanned)
+    }
 }
 
 /// This account and the other accounts in the arguments, combined; `None` without others.

@@ -128,7 +128,7 @@ fn a_step_makes_progress_exactly_when_it_uses_a_core() {
             steps: vec![step(cores)],
             ..node(Profile::Busy)
         };
-        let state = seen(&worker, PAST);
+        let state = state_after(&worker, PAST);
         let id = NodeId::new("i-0abc").expect("a node id");
         let step = state.running(&id).next().expect("one step");
         let quiet = step.observed_at.duration_since(step.last_progress_at);
