@@ -170,17 +170,17 @@ async fn of_tasks(
         (region, families, answer)
     });
     let mut answers = stream::iter(calls).buffered(REGIONS_AT_ONCE);
-    let mut all = Vec::new();
+    let mut region_answers = Vec::new();
     while let Some((region, families, answer)) = answers.next().await {
         match answer {
-            Ok(series) => all.push(FamilyAnswer { families, series }),
+            Ok(series) => region_answers.push(FamilyAnswer { families, series }),
             Err(error) => {
                 let scope = format!("{region}: metrics of tasks");
                 refused.push(Refused::from(error).gap(scope));
             }
         }
     }
-    all
+    region_answers
 }
 
 /// The task families on Fargate, by region.
