@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use ebb_lake::Appended;
-use ebb_lake::Judged;
+use ebb_lake::EvaluatedFinding;
 use ebb_lake::Table;
 use ebb_lake::{Batch, Commits, Lake, LakeError};
 use ebb_lake::{Since, Window};
@@ -32,7 +32,11 @@ pub trait EventLog: Send + Sync {
     -> Result<Appended, LakeError>;
 
     /// Appends the results of a sweep as one commit.
-    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError>;
+    async fn append_findings(
+        &self,
+        rows: &[EvaluatedFinding],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError>;
 
     /// Appends the costs of whole days as one commit.
     async fn append_costs(&self, rows: &[CostRecord], batch: &Batch)
@@ -83,7 +87,11 @@ impl EventLog for Lake {
         Lake::append_steps(self, rows, batch).await
     }
 
-    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
+    async fn append_findings(
+        &self,
+        rows: &[EvaluatedFinding],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
         Lake::append_findings(self, rows, batch).await
     }
 

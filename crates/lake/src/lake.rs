@@ -14,7 +14,7 @@ use jiff::civil::Date;
 use thiserror::Error;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::rows::{Judged, Record, RowsError};
+use crate::rows::{EvaluatedFinding, Record, RowsError};
 use crate::table::{
     Appended, Batched, ColumnKind, Share, Since, StoredColumn, StoredRow, StoredWindow, Table,
     TableError, TableLog, TableSummary, Version, Window,
@@ -167,7 +167,7 @@ impl Lake {
     /// are ignored.
     pub async fn append_findings(
         &self,
-        rows: &[Judged],
+        rows: &[EvaluatedFinding],
         batch: &Batch,
     ) -> Result<Appended, LakeError> {
         self.append(&self.findings, rows, (batch, None)).await
@@ -249,7 +249,7 @@ impl Lake {
     }
 
     /// The findings of the newest sweep; `None` before the first.
-    pub async fn findings_latest(&self) -> Result<Option<Vec<Judged>>, LakeError> {
+    pub async fn findings_latest(&self) -> Result<Option<Vec<EvaluatedFinding>>, LakeError> {
         let latest = self.findings.newest_batch().await;
         latest.map_err(|e| self.failed(&self.findings, e))
     }
@@ -262,7 +262,7 @@ impl Lake {
         let fields = match table {
             Table::Heartbeats => Placed::fields(),
             Table::Steps => PlacedStep::fields(),
-            Table::Findings => Judged::fields(),
+            Table::Findings => EvaluatedFinding::fields(),
             Table::Costs => CostRecord::fields(),
             Table::NodeHours => NodeHourRecord::fields(),
         };

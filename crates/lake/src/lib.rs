@@ -8,7 +8,9 @@ mod upkeep;
 
 pub use ebb_cloud::store::StoreError;
 pub use lake::{Batch, Commits, Lake, LakeError, MAX_BATCH_ROWS, MAX_READ_ROWS};
-pub use rows::{ColumnError, Judged, RowError, RowsError, ValueError, check_heartbeat, check_step};
+pub use rows::{
+    ColumnError, EvaluatedFinding, RowError, RowsError, ValueError, check_heartbeat, check_step,
+};
 pub use table::{
     Appended, ColumnKind, Since, StoredColumn, StoredRow, StoredWindow, Table, TableError,
     TableSummary, Version, Window,

@@ -14,7 +14,7 @@ mod step;
 mod usage;
 
 pub use column::{ColumnError, ValueError};
-pub use finding::Judged;
+pub use finding::EvaluatedFinding;
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use ebb_analysis::facts::Facts;
 use ebb_analysis::step_history::name_explanation::{NameExplanation, explain_names};
 use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::ports::{CloudError, Objects, PutIf, Queue};
-use ebb_lake::{Batch, Judged, UpkeepCounts};
+use ebb_lake::{Batch, EvaluatedFinding, UpkeepCounts};
 use ebb_model::finding_history::Stage;
 use ebb_model::inventory::Inventory;
 use ebb_model::pages_url::InvalidPagesUrl;
@@ -52,7 +52,7 @@ use ebb_notify::{delivery_state, digest};
 
 /// How far back finished tasks are read: as far back as a bill by resource, and about as long as a
 /// pipeline stays the same.
-const STEPS_LOOK_BACK: Duration = Duration::from_secs(14 * 24 * 3600);
+const STEP_HISTORY: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// The shard that stores the delivery state. It is the first shard, which reports for all of them.
 const REPORTS: u16 = 0;
@@ -203,7 +203,8 @@ pub struct Summary {
     /// Findings that decisions set aside.
     pub set_aside: usize,
     /// How many resources were not evaluated.
-    pub not_judged: usize,
+    #[serde(rename = "not_judged")]
+    pub not_evaluated: usize,
     /// Data that could not be read.
     pub gaps: Vec<Gap>,
     /// Sums and counts.
@@ -213,7 +214,8 @@ pub struct Summary {
     /// Keys of the report files that were written.
     pub published: Vec<String>,
     /// Channels that sent notifications.
-    pub told: Vec<String>,
+    #[serde(rename = "told")]
+    pub notified_channels: Vec<String>,
     /// How many of the failures are notifications that were not sent.
     pub failed_notifications: usize,
     /// Counts of the upkeep of the lake.
@@ -233,7 +235,7 @@ impl Summary {
             grown: history.at_stage(Stage::Grown),
             resolved: history.resolved_at(report.at),
             set_aside: history.set_aside.len(),
-            not_judged: report.not_judged.len(),
+            not_evaluated: report.not_judged.len(),
             gaps: report.gaps,
             totals: report.totals,
             probe_problems: report.probe_problems,
@@ -253,12 +255,12 @@ impl Summary {
             grown: 0,
             resolved: 0,
             set_aside: 0,
-            not_judged: 0,
+            not_evaluated: 0,
             gaps: Vec::new(),
             totals: Totals::default(),
             probe_problems: ProbeProblemCounts::new(),
             published: Vec::new(),
-            told: Vec::new(),
+            notified_channels: Vec::new(),
             failed_notifications: 0,
             upkeep: UpkeepCounts::default(),
             failures: Vec::new(),
@@ -312,7 +314,7 @@ pub async fn sweep(
     let previous = remembered.trend.newest();
     let when = (Renew::old(deadline.for_lists()), at);
     let intake_gaps = folding.gaps();
-    let (report, mut memory, mut details) = look(
+    let (report, mut memory, mut details) = collect_and_evaluate(
         ports,
         config,
         (&work, &others, intake_gaps),
@@ -352,7 +354,7 @@ pub async fn sweep(
     Ok(Summary {
         previous,
         published,
-        told: word.channels,
+        notified_channels: word.channels,
         failed_notifications,
         upkeep: upkeep.counts,
         failures,
@@ -480,9 +482,9 @@ pub async fn explain_resource(
     let mut kept = cache::load(ports.objects).await;
     let explain = |facts: &Facts<'_>| explain(facts, resource);
     let when = (&config.policy, now);
-    let seen = scan::see(&ports.account, before, &mut kept, when, explain).await;
+    let outcome = scan::collect_and_decide(&ports.account, before, &mut kept, when, explain).await;
     let gaps = data.gaps.into_iter().chain(best.unread);
-    Ok((seen.decided, gaps.collect()))
+    Ok((outcome.decided, gaps.collect()))
 }
 
 /// All shards together, if there are several: the stored state of each shard, with the newer rows
@@ -530,7 +532,7 @@ fn first_verdict(fleet: &FleetState, policy: &Policy) -> Option<Timestamp> {
 
 /// Collects and evaluates. Returns the report, what the next sweep needs to know of the findings,
 /// and the details for pages.
-async fn look(
+async fn collect_and_evaluate(
     ports: &Ports<'_>,
     config: &Config,
     (work, others, intake_gaps): (&Work, &Others, Vec<Gap>),
@@ -568,24 +570,25 @@ async fn look(
     };
     let mut kept = cache::load(ports.objects).await;
     let when = (&config.policy, now);
-    let seen = scan::see(&ports.account, before, &mut kept, when, judge_in_detail).await;
-    let (mut report, mut details) = seen.decided;
+    let outcome =
+        scan::collect_and_decide(&ports.account, before, &mut kept, when, judge_in_detail).await;
+    let (mut report, mut details) = outcome.decided;
     let Remembered {
         lives,
         trend,
         decisions,
         ..
     } = remembered;
-    let catalogue = seen.renewed.as_ref().unwrap_or(&best.catalogue);
-    lives.advance(&mut report, (&seen.inventory, catalogue), decisions);
+    let catalogue = outcome.renewed.as_ref().unwrap_or(&best.catalogue);
+    lives.advance(&mut report, (&outcome.inventory, catalogue), decisions);
     trend.take(&report);
     report.history.trend.clone_from(&trend.0);
     details.tasks.retain_findings(&report);
-    report.own_cost = seen.own_cost;
+    report.own_cost = outcome.own_cost;
     kept.sold.want(&report);
     cache::save(ports.objects, &kept).await;
-    best.keep(ports.objects, seen.told).await;
-    Ok((report, seen.memory, details))
+    best.keep(ports.objects, outcome.refreshed).await;
+    Ok((report, outcome.memory, details))
 }
 
 /// A gap for the nodes that did not fit into the state.
@@ -606,9 +609,7 @@ async fn finished(
     now: Timestamp,
 ) -> Result<(Vec<PlacedStep>, Option<Gap>), SweepError> {
     let day = |at: Timestamp| -> Date { at.to_zoned(TimeZone::UTC).date() };
-    let from = now
-        .saturating_sub(STEPS_LOOK_BACK)
-        .unwrap_or(Timestamp::MIN);
+    let from = now.saturating_sub(STEP_HISTORY).unwrap_or(Timestamp::MIN);
     let window = event_log.steps_between(day(from), day(now)).await;
     let window = window.map_err(FoldError::from)?;
     let gap = (window.left_out > 0).then(|| {
@@ -626,10 +627,10 @@ async fn finished(
 /// Appends the findings of all nodes to the lake. The time of the evaluation is the batch number,
 /// so a repeat of the same sweep adds nothing.
 async fn keep_findings(event_log: &dyn EventLog, report: &Report) -> Option<Failure> {
-    let rows: Vec<Judged> = report
+    let rows: Vec<EvaluatedFinding> = report
         .findings
         .iter()
-        .map(|finding| Judged {
+        .map(|finding| EvaluatedFinding {
             at: report.at,
             finding: finding.clone(),
         })

@@ -91,8 +91,8 @@ async fn scan_known<T>(
         renew: Renew::MISSING,
     };
     let mut kept = AnswerCache::default();
-    let seen = see(account, before, &mut kept, when, decide).await;
-    (seen.decided, seen.own_cost)
+    let outcome = collect_and_decide(account, before, &mut kept, when, decide).await;
+    (outcome.decided, outcome.own_cost)
 }
 
 /// Data that is known before the account is asked.
@@ -116,14 +116,14 @@ pub(crate) struct Before<'a> {
     not(feature = "lake"),
     expect(dead_code, reason = "a single scan has no state")
 )]
-pub(crate) struct Seen<T> {
+pub(crate) struct ScanOutcome<T> {
     pub(crate) decided: T,
     /// The cost of Ebb itself.
     pub(crate) own_cost: OwnCost,
     /// Data for the next sweep.
     pub(crate) memory: Memory,
     /// Prices and machine types that were requested again.
-    pub(crate) told: Refreshed,
+    pub(crate) refreshed: Refreshed,
     /// The catalogue with them; `None` if it did not change.
     pub(crate) renewed: Option<Catalogue>,
     /// The inventory of the account.
@@ -132,13 +132,13 @@ pub(crate) struct Seen<T> {
 
 /// Collects the inventory, metrics, bill and prices, and calls `decide` on them, without the data of nodes
 /// that make it panic.
-pub(crate) async fn see<T>(
+pub(crate) async fn collect_and_decide<T>(
     account: &Account<'_>,
     before: Before<'_>,
     AnswerCache { paid, sold, listed }: &mut AnswerCache,
     (policy, now): (&Policy, Timestamp),
     decide: impl Fn(&Facts<'_>) -> T,
-) -> Seen<T> {
+) -> ScanOutcome<T> {
     let mut inventory = inventory::inventory(account).await;
     ebb_analysis::unlisted_hosts::add_unlisted_hosts(&mut inventory, before.state, now);
     let wanted = Wanted {
@@ -151,16 +151,16 @@ pub(crate) async fn see<T>(
     inventory.gaps.extend(gaps);
     inventory.batch.insights = paid.insights();
     inventory.gaps.extend(before.gaps);
-    let (told, unlisted) = match account.prices {
+    let (refreshed, unlisted) = match account.prices {
         Some(source) => {
             let due = (before.renew, now);
-            let told = listed.refresh(source, before.catalogue, &inventory, due);
-            told.await
+            let refresh = listed.refresh(source, before.catalogue, &inventory, due);
+            refresh.await
         }
         None => Default::default(),
     };
     inventory.gaps.extend(unlisted);
-    let renewed = (!told.is_empty()).then(|| before.catalogue.with(&told));
+    let renewed = (!refreshed.is_empty()).then(|| before.catalogue.with(&refreshed));
     let catalogue = renewed.as_ref().unwrap_or(before.catalogue);
     if let Some(source) = account.markets {
         sold.refresh(source, &mut inventory, (catalogue, now)).await;
@@ -186,11 +186,11 @@ pub(crate) async fn see<T>(
         let memory = next_memory(facts);
         (decide(&facts.remembering(&memory)), memory)
     });
-    Seen {
+    ScanOutcome {
         decided,
         own_cost: paid.own_cost(),
         memory,
-        told,
+        refreshed,
         renewed,
         inventory,
     }

@@ -106,14 +106,14 @@ async fn net_cost_by_hour_is_the_price_and_every_day_adds_up() {
         assert_eq!(day.elsewhere.micros(), 12_240_010, "{day:?}");
         assert_eq!(day.by_service.values().copied().sum::<Usd>(), day.billed);
     }
-    let said: Vec<_> = report
+    let reasons: Vec<_> = report
         .not_judged
         .iter()
         .map(|one| one.reason.as_str())
         .collect();
     let vertex =
         "$168.00 in the last 14 days (1 of them estimated); no probe can run on this service";
-    assert!(said.contains(&vertex), "{said:?}");
+    assert!(reasons.contains(&vertex), "{reasons:?}");
     let [gap] = &report.gaps[..] else {
         panic!("one bad row: {:?}", report.gaps)
     };
@@ -138,10 +138,10 @@ async fn days_that_an_old_file_has_in_part_only_are_left_out_and_said() {
 async fn a_file_that_is_too_old_is_said() {
     let report = report("2026-08-12T09:00:00Z").await;
     assert!(report.ledger.is_empty());
-    let said = report.gaps.iter().map(|gap| gap.reason.as_str());
-    let said: Vec<_> = said.collect();
+    let reasons = report.gaps.iter().map(|gap| gap.reason.as_str());
+    let reasons: Vec<_> = reasons.collect();
     assert!(
-        said.contains(&"the file has no row of the last 14 days"),
-        "{said:?}"
+        reasons.contains(&"the file has no row of the last 14 days"),
+        "{reasons:?}"
     );
 }

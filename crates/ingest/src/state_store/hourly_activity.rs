@@ -94,12 +94,12 @@ impl Hours {
         };
         let (kept, replaces) = match load::find(objects, &key, activity).await? {
             Some(LoadedPart { part, replaces }) => {
-                let anew = |unusable: Unusable<Packed>| {
+                let rebuild = |unusable: Unusable<Packed>| {
                     let why = unusable.why;
                     tracing::warn!(key, why, "rebuilding the hourly activity from the lake");
                     empty
                 };
-                (part.unwrap_or_else(anew), replaces)
+                (part.unwrap_or_else(rebuild), replaces)
             }
             None => {
                 let adopted = reshard::others(objects, shard, activity).await?;

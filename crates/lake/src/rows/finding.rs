@@ -15,7 +15,7 @@ use super::row::row;
 
 /// A finding and the time of its sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct EvaluatedFinding {
     /// The time of the evaluation.
     pub at: Timestamp,
     /// The finding.
@@ -23,38 +23,38 @@ pub struct Judged {
 }
 
 row! {
-    FindingRow for Judged {
+    FindingRow for EvaluatedFinding {
         (judged_at: Micros, judged_at_submicro_ns: u16) = at,
-        [finding_id: String] = |judged| judged.finding.id,
-        [kind: String] = |judged| judged.finding.kind.slug().to_owned(),
-        [resource_id: String] = |judged| judged.finding.resource.id,
-        [resource_name: Option<String>] = |judged| judged.finding.resource.name,
-        [region: String] = |judged| judged.finding.resource.region.to_string(),
-        [node: Option<String>] = |judged| judged.finding.resource.node,
-        [owner: Option<String>] = |judged| judged.finding.resource.owner,
-        [instance_type: Option<String>] = |judged| {
-            let instance_type = judged.finding.resource.instance_type.as_ref();
+        [finding_id: String] = |record| record.finding.id,
+        [kind: String] = |record| record.finding.kind.slug().to_owned(),
+        [resource_id: String] = |record| record.finding.resource.id,
+        [resource_name: Option<String>] = |record| record.finding.resource.name,
+        [region: String] = |record| record.finding.resource.region.to_string(),
+        [node: Option<String>] = |record| record.finding.resource.node,
+        [owner: Option<String>] = |record| record.finding.resource.owner,
+        [instance_type: Option<String>] = |record| {
+            let instance_type = record.finding.resource.instance_type.as_ref();
             instance_type.map(ToString::to_string)
         },
-        [origin: Origin] = |judged| judged.finding.resource.origin,
-        [window_from: Micros] = |judged| judged.finding.window.from.split().0,
-        [window_to: Micros] = |judged| judged.finding.window.to.split().0,
-        [coverage_ppm: Option<Share>] = |judged| judged.finding.coverage,
-        [evidence: String] = |judged| judged.finding.evidence.to_string(),
-        [confidence: Level] = |judged| judged.finding.confidence.level,
-        [price_basis: Option<PriceBasis>] = |judged| judged.finding.cost.as_ref().map(|c| c.basis),
+        [origin: Origin] = |record| record.finding.resource.origin,
+        [window_from: Micros] = |record| record.finding.window.from.split().0,
+        [window_to: Micros] = |record| record.finding.window.to.split().0,
+        [coverage_ppm: Option<Share>] = |record| record.finding.coverage,
+        [evidence: String] = |record| record.finding.evidence.to_string(),
+        [confidence: Level] = |record| record.finding.confidence.level,
+        [price_basis: Option<PriceBasis>] = |record| record.finding.cost.as_ref().map(|c| c.basis),
         [wasted_micro_usd_per_hour: Option<Usd>] =
-            |judged| judged.finding.cost.as_ref().map(|c| c.per_hour.0),
-        [spent_micro_usd: Option<Usd>] = |judged| judged.finding.cost.as_ref().map(|c| c.spent),
+            |record| record.finding.cost.as_ref().map(|c| c.per_hour.0),
+        [spent_micro_usd: Option<Usd>] = |record| record.finding.cost.as_ref().map(|c| c.spent),
         [saving_micro_usd_per_month: Option<Usd>] =
-            |judged| judged.finding.cost.as_ref().map(|c| c.saving_a_month),
-        [action: String] = |judged| judged.finding.remedy.action.to_string(),
-        [advice: String] = |judged| judged.finding.remedy.advice,
+            |record| record.finding.cost.as_ref().map(|c| c.saving_a_month),
+        [action: String] = |record| record.finding.remedy.action.to_string(),
+        [advice: String] = |record| record.finding.remedy.advice,
         finding_json: Finding = finding,
     }
 }
 
-impl Record for Judged {
+impl Record for EvaluatedFinding {
     type Row = FindingRow;
 
     fn day(&self) -> i32 {

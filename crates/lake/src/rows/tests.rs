@@ -44,7 +44,7 @@ fn steps_have_these_columns() {
 
 #[test]
 fn findings_have_these_columns() {
-    assert_snapshot!(shown(Judged::fields()));
+    assert_snapshot!(shown(EvaluatedFinding::fields()));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn the_page_of_the_tables_is_current() {
         (
             "findings",
             "One row for each finding and sweep.",
-            Judged::fields(),
+            EvaluatedFinding::fields(),
         ),
         (
             "costs",

@@ -217,7 +217,7 @@ impl TableLog {
         table: &DeltaTable,
     ) -> Result<Vec<DataFile>, TableError> {
         let live = self.live_files(table).await?;
-        Ok(live.values().map(DataFile::seen).collect())
+        Ok(live.values().map(DataFile::of_view).collect())
     }
 
     /// The data files of these days, the newest first.
@@ -393,7 +393,7 @@ impl DataFile {
         }
     }
 
-    fn seen(view: &LogicalFileView) -> Self {
+    fn of_view(view: &LogicalFileView) -> Self {
         let rows = view.num_records().map(|n| n as u64);
         Self {
             path: view.object_store_path(),

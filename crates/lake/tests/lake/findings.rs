@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebb_lake::{Appended, Judged};
+use ebb_lake::{Appended, EvaluatedFinding};
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::{Cost, PriceBasis};
 use ebb_model::finding::evidence::Evidence;
@@ -18,7 +18,7 @@ use ebb_telemetry::units::Share;
 use crate::local::{batch, lake};
 use crate::sample::{EVENING_NS, at};
 
-pub(crate) fn judged(resource: &str, cost: Option<Cost>) -> Judged {
+pub(crate) fn evaluated_finding(resource: &str, cost: Option<Cost>) -> EvaluatedFinding {
     let region = Region::new("eu-central-1").expect("a name");
     let finding = Finding {
         id: Finding::id_of(FindingKind::IdleNode, &region, resource),
@@ -62,7 +62,7 @@ pub(crate) fn judged(resource: &str, cost: Option<Cost>) -> Judged {
         recommendation: None,
         steps: Vec::new(),
     };
-    Judged {
+    EvaluatedFinding {
         at: at(EVENING_NS),
         finding,
     }
@@ -83,8 +83,11 @@ async fn the_newest_sweep_answers_also_when_it_found_nothing() {
         list_as_of: None,
     };
     let sweeps = [
-        vec![judged("i-1", Some(cost)), judged("i-2", None)],
-        vec![judged("i-2", None)],
+        vec![
+            evaluated_finding("i-1", Some(cost)),
+            evaluated_finding("i-2", None),
+        ],
+        vec![evaluated_finding("i-2", None)],
         Vec::new(),
     ];
     for (number, found) in (1..).zip(sweeps) {

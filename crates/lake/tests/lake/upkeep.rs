@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::date;
 use jiff::tz::TimeZone;
 
-use crate::findings::judged;
+use crate::findings::evaluated_finding;
 use crate::local::{batch, lake};
 use crate::sample::heartbeat;
 
@@ -73,7 +73,10 @@ async fn the_newest_sweep_answers_after_its_file_was_merged() {
     let folder = tempfile::tempdir().expect("a folder");
     let lake = lake(&folder).await;
     for number in 1..=3 {
-        let found = [judged(&format!("i-{number}"), None), judged("i-0", None)];
+        let found = [
+            evaluated_finding(&format!("i-{number}"), None),
+            evaluated_finding("i-0", None),
+        ];
         let appended = lake.append_findings(&found, &batch(number)).await;
         appended.expect("appends");
     }
@@ -84,5 +87,11 @@ async fn the_newest_sweep_answers_after_its_file_was_merged() {
     let latest = lake.findings_latest().await.expect("reads");
     let mut latest = latest.expect("there is a sweep");
     latest.sort_by(|a, b| a.finding.resource.id.cmp(&b.finding.resource.id));
-    assert_eq!(latest, [judged("i-0", None), judged("i-3", None)]);
+    assert_eq!(
+        latest,
+        [
+            evaluated_finding("i-0", None),
+            evaluated_finding("i-3", None)
+        ]
+    );
 }

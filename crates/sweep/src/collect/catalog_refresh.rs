@@ -27,44 +27,44 @@ pub async fn refresh(
 ) -> (Refreshed, Vec<Gap>) {
     // An owned copy, so that the requests may be awaited on any thread.
     let own: Vec<Region> = regions.to_vec();
-    let asked = own.into_iter().map(|region| async move {
+    let requests = own.into_iter().map(|region| async move {
         let spot = async {
             match markets {
                 Some(markets) => markets.spot_prices(&region).await,
                 None => Ok(Default::default()),
             }
         };
-        let all = futures::join!(
+        let answer = futures::join!(
             prices.on_demand(&region),
             spot,
             prices.types(&region, None),
             prices.fargate(&region),
             prices.storage(&region),
         );
-        (region, all)
+        (region, answer)
     });
-    let (mut all, mut gaps) = (Refreshed::default(), Vec::new());
-    let mut answers = stream::iter(asked).buffered(AT_ONCE);
+    let (mut refreshed, mut gaps) = (Refreshed::default(), Vec::new());
+    let mut answers = stream::iter(requests).buffered(AT_ONCE);
     while let Some((region, (on_demand, spot, types, fargate, storage))) = answers.next().await {
         let mut gap = |what: &str, reason: String| {
             gaps.push(Gap::new(format!("{region}: {what}"), reason));
         };
         match types {
-            Ok(types) => all.describe(types, now),
+            Ok(types) => refreshed.describe(types, now),
             Err(error) => gap("machine types", error.to_string()),
         }
         let on_demand = match on_demand {
-            Ok(told) if told.is_empty() => {
+            Ok(on_demand) if on_demand.is_empty() => {
                 gap("list prices", "the Price List has no price".to_owned());
                 continue;
             }
-            Ok(told) => told,
+            Ok(on_demand) => on_demand,
             Err(error) => {
                 gap("list prices", error.to_string());
                 continue;
             }
         };
-        let told = RegionPrices {
+        let region_prices = RegionPrices {
             at: now,
             on_demand,
             spot: spot.unwrap_or_else(|error| {
@@ -80,7 +80,7 @@ pub async fn refresh(
                 Default::default()
             }),
         };
-        all.regions.insert(region, told);
+        refreshed.regions.insert(region, region_prices);
     }
-    (all, gaps)
+    (refreshed, gaps)
 }

@@ -8,31 +8,35 @@ use crate::collect::account::{Account, REGIONS_AT_ONCE};
 
 /// Everything in the requested regions. The same answers give the same inventory in any order.
 pub async fn inventory(account: &Account<'_>) -> Inventory {
-    let mut all = Inventory::default();
+    let mut account_inventory = Inventory::default();
     let mut regions = account.regions.to_vec();
     if regions.is_empty() {
         match account.inventory.regions().await {
             Ok(enabled) => regions = enabled,
-            Err(error) => all.gaps.push(Refused::from(error).gap(ALL_REGIONS)),
+            Err(error) => account_inventory
+                .gaps
+                .push(Refused::from(error).gap(ALL_REGIONS)),
         }
     }
-    all.gaps.extend(account.inventory.not_entered());
+    account_inventory
+        .gaps
+        .extend(account.inventory.not_entered());
     regions.sort();
     regions.dedup();
-    let asked = regions.into_iter().map(|region| async move {
+    let requests = regions.into_iter().map(|region| async move {
         let answer = account.inventory.gather(&region).await;
         (region, answer)
     });
-    let mut answers = stream::iter(asked).buffered(REGIONS_AT_ONCE);
+    let mut answers = stream::iter(requests).buffered(REGIONS_AT_ONCE);
     while let Some((region, answer)) = answers.next().await {
         match answer {
-            Ok(inventory) => all.absorb(inventory),
+            Ok(inventory) => account_inventory.absorb(inventory),
             Err(error) => {
                 let gap = Refused::from(error).gap(format!("{region}: {WHOLE_INVENTORY}"));
-                all.gaps.push(gap);
+                account_inventory.gaps.push(gap);
             }
         }
     }
-    all.gaps.sort();
-    all
+    account_inventory.gaps.sort();
+    account_inventory
 }

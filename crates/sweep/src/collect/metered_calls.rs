@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::account::{Account, REGIONS_AT_ONCE, is_older};
 use crate::collect::metered_calls::budget::{
-    METRICS_PER_IDLE_TIME, Wanted, affordable, looked_back, nodes_without_probe, requests_for,
-    within,
+    METRICS_PER_IDLE_TIME, Wanted, affordable, five_minute_metrics_from, nodes_without_probe,
+    requests_for, within,
 };
 use crate::collect::metered_calls::insights::Insights;
 use crate::collect::metered_calls::own_cost::OwnBill;
@@ -54,7 +54,7 @@ pub struct Paid {
     /// The same for the last days, with today.
     spent_by_day: BTreeMap<String, Usd>,
     /// When the metrics of each node were requested last.
-    asked: BTreeMap<NodeId, Timestamp>,
+    requested_at: BTreeMap<NodeId, Timestamp>,
     metrics: BTreeMap<NodeId, MetricSeries>,
     /// Nodes whose hourly metrics of the days before were requested. These metrics are stored and
     /// not requested again.
@@ -107,8 +107,8 @@ impl Bill {
     fn gaps(&self) -> impl Iterator<Item = Gap> {
         let refused = self.refused.as_ref();
         let refused = refused.map(|why| why.clone().gap(ebb_model::visibility_gap::BY_RESOURCE));
-        let rest = self.others.iter().chain(&self.unread).cloned();
-        refused.into_iter().chain(rest)
+        let further = self.others.iter().chain(&self.unread).cloned();
+        refused.into_iter().chain(further)
     }
 }
 
@@ -199,10 +199,11 @@ impl Paid {
         }
         // The cost of Ebb itself is the first to go without.
         let own = (paid, affords(requests + 1));
-        let asked = OwnBill::requested_tags(self.own_bill.as_ref(), &tags, own, wanted.now);
+        let requested_tags =
+            OwnBill::requested_tags(self.own_bill.as_ref(), &tags, own, wanted.now);
         let before = source.requests();
         let by_node = source.by_resource(wanted.now).await;
-        let days = source.by_day(wanted.now, &asked).await;
+        let days = source.by_day(wanted.now, &requested_tags).await;
         let others = source.take_gaps();
         let made = source.requests().saturating_sub(before);
         self.spent = self.spent + requests_for(made);
@@ -225,7 +226,7 @@ impl Paid {
         }
         match days {
             Ok(mut days) => {
-                if asked.iter().any(|tag| tag == OWN_TAG) {
+                if requested_tags.iter().any(|tag| tag == OWN_TAG) {
                     self.own_bill = Some(OwnBill::take(&mut days, &tags, wanted.now));
                 }
                 bill.days = days;
@@ -244,7 +245,8 @@ impl Paid {
     ) {
         let without_probe = nodes_without_probe(wanted);
         let wanted_nodes: BTreeSet<&NodeId> = without_probe.iter().map(|(_, node)| node).collect();
-        self.asked.retain(|node, _| wanted_nodes.contains(node));
+        self.requested_at
+            .retain(|node, _| wanted_nodes.contains(node));
         self.metrics.retain(|node, _| wanted_nodes.contains(node));
         let metrics = &self.metrics;
         self.with_history.retain(|node| metrics.contains_key(node));
@@ -255,14 +257,14 @@ impl Paid {
         let mut due: Vec<(Region, NodeId)> = without_probe
             .into_iter()
             .filter(|(_, node)| {
-                let asked = self.asked.get(node);
-                asked.is_none_or(|at| is_older(*at, wanted.now, every))
+                let requested_at = self.requested_at.get(node);
+                requested_at.is_none_or(|at| is_older(*at, wanted.now, every))
             })
             .collect();
         // The node that has waited longest comes first.
         due.sort_by_key(|(region, node)| {
-            let asked = self.asked.get(node).copied();
-            (asked, region.clone(), node.clone())
+            let requested_at = self.requested_at.get(node).copied();
+            (requested_at, region.clone(), node.clone())
         });
         let number = due.len();
         let before = source.metrics_requested();
@@ -270,9 +272,9 @@ impl Paid {
         let supplementary = self.list_supplementary(source, wanted, &due, gaps).await;
         self.pay(source, before);
         let by_region = within(self.left(wanted.policy), due, supplementary);
-        let asked: usize = by_region.values().map(BTreeMap::len).sum();
-        if number > asked {
-            gaps.push(spent().gap(format!("metrics of {} nodes", number - asked)));
+        let affordable_nodes: usize = by_region.values().map(BTreeMap::len).sum();
+        if number > affordable_nodes {
+            gaps.push(spent().gap(format!("metrics of {} nodes", number - affordable_nodes)));
         }
         let before = source.metrics_requested();
         let nodes = self.ask(source, wanted, by_region, gaps).await;
@@ -280,19 +282,19 @@ impl Paid {
         let before = source.metrics_requested();
         self.ask_history(source, wanted, nodes, gaps).await;
         self.pay(source, before);
-        let told = source.take_gaps();
+        let refusals = source.take_gaps();
         self.refused.retain(|(at, old)| {
-            let again = told.iter().any(|new| new.scope == old.scope);
+            let again = refusals.iter().any(|new| new.scope == old.scope);
             !again && !is_older(*at, wanted.now, every)
         });
         self.refused
-            .extend(told.into_iter().map(|gap| (wanted.now, gap)));
+            .extend(refusals.into_iter().map(|gap| (wanted.now, gap)));
         gaps.extend(self.refused.iter().map(|(_, gap)| gap.clone()));
     }
 
     fn pay(&mut self, source: &dyn MetricsSource, before: u64) {
-        let asked = source.metrics_requested().saturating_sub(before);
-        let price = i64::try_from(asked)
+        let count = source.metrics_requested().saturating_sub(before);
+        let price = i64::try_from(count)
             .unwrap_or(i64::MAX)
             .saturating_mul(PRICE_PER_METRIC.micros());
         self.spent = self.spent + Usd::from_micros(price);
@@ -343,19 +345,19 @@ impl Paid {
         by_region: BTreeMap<Region, NodeMetrics>,
         gaps: &mut Vec<Gap>,
     ) -> BTreeMap<Region, NodeMetrics> {
-        let window = (looked_back(wanted), wanted.now);
+        let window = (five_minute_metrics_from(wanted), wanted.now);
         let mut answers = utilization(source, by_region, window, gaps).await;
         for answer in &mut answers {
             for node in answer.nodes.keys() {
-                self.asked.insert(node.clone(), wanted.now);
+                self.requested_at.insert(node.clone(), wanted.now);
                 // An earlier answer does not count as current.
                 let before = self.metrics.remove(node);
-                let told = answer
+                let series = answer
                     .series
                     .remove(node)
                     .filter(|series| !series.is_empty());
-                if let Some(told) = told {
-                    let series = self.with_kept_history(node, before, told, wanted);
+                if let Some(series) = series {
+                    let series = self.with_kept_history(node, before, series, wanted);
                     self.metrics.insert(node.clone(), series);
                 } else {
                     self.with_history.remove(node);

@@ -108,7 +108,7 @@ impl Listed {
         self.types.retain(|region, _| unknown.contains_key(region));
         unknown.retain(|region, _| !rests(&self.types, region, now));
         let prices = lists.into_iter().map(|region| async move {
-            let all = async {
+            let requests = async {
                 Ok(future::join3(
                     source.on_demand(&region),
                     source.fargate(&region),
@@ -116,29 +116,29 @@ impl Listed {
                 )
                 .await)
             };
-            let told = in_time(renew.within, all).await;
-            (region, told)
+            let answer = in_time(renew.within, requests).await;
+            (region, answer)
         });
         let types = unknown.into_iter().take(REGIONS_AT_ONCE);
         let types = types.map(|(region, names)| async move {
-            let told = in_time(renew.within, source.types(&region, Some(&names))).await;
-            (region, names, told)
+            let answer = in_time(renew.within, source.types(&region, Some(&names))).await;
+            (region, names, answer)
         });
         let (prices, types): (Vec<_>, Vec<_>) = future::join(
             stream::iter(prices).buffered(IN_TURN).collect(),
             stream::iter(types).buffered(REGIONS_AT_ONCE).collect(),
         )
         .await;
-        let mut all = Refreshed::default();
-        for (region, told) in prices {
-            let refused = take_prices(&mut all, (&region, now), told).err();
+        let mut refreshed = Refreshed::default();
+        for (region, answer) in prices {
+            let refused = take_prices(&mut refreshed, (&region, now), answer).err();
             self.prices.insert(region, Tried { at: now, refused });
         }
-        for (region, names, told) in types {
-            let refused = take_types(&mut all, (&names, now), told).err();
+        for (region, names, answer) in types {
+            let refused = take_types(&mut refreshed, (&names, now), answer).err();
             self.types.insert(region, Tried { at: now, refused });
         }
-        (all, self.gaps().collect())
+        (refreshed, self.gaps().collect())
     }
 
     /// Regions whose list is due: regions that lack a price first, then by the age of their prices,
@@ -161,10 +161,10 @@ impl Listed {
             .filter_map(|region| {
                 let lacks = lacking.contains(&region);
                 let age = if lacks { LACKING } else { renew.older_than? };
-                let told = catalogue.refreshed_at(&region);
-                let is_old = told.is_none_or(|at| is_older(at, now, age));
+                let refreshed_at = catalogue.refreshed_at(&region);
+                let is_old = refreshed_at.is_none_or(|at| is_older(at, now, age));
                 let is_due = is_old && !rests(&self.prices, &region, now);
-                is_due.then_some((!lacks, told, region))
+                is_due.then_some((!lacks, refreshed_at, region))
             });
         let mut due: Vec<_> = due.collect();
         due.sort();
@@ -173,14 +173,16 @@ impl Listed {
     }
 
     fn gaps(&self) -> impl Iterator<Item = Gap> {
-        let all = |tried: &BTreeMap<Region, Tried>, what: &str| -> Vec<Gap> {
+        let gaps_of = |tried: &BTreeMap<Region, Tried>, what: &str| -> Vec<Gap> {
             let refused = tried.iter().filter_map(|(region, tried)| {
                 Some(tried.refused.clone()?.gap(format!("{region}: {what}")))
             });
             refused.collect()
         };
-        let prices = all(&self.prices, "list prices");
-        prices.into_iter().chain(all(&self.types, "machine types"))
+        let prices = gaps_of(&self.prices, "list prices");
+        prices
+            .into_iter()
+            .chain(gaps_of(&self.types, "machine types"))
     }
 }
 
@@ -189,26 +191,29 @@ fn rests(tried: &BTreeMap<Region, Tried>, region: &Region, now: Timestamp) -> bo
     tried.is_some_and(|tried| !is_older(tried.at, now, AGAIN))
 }
 
-async fn in_time<T>(within: Duration, ask: impl Future<Output = CloudResult<T>>) -> CloudResult<T> {
+async fn in_time<T>(
+    within: Duration,
+    request: impl Future<Output = CloudResult<T>>,
+) -> CloudResult<T> {
     let late = |_| CloudError::Failed {
         operation: "asking".to_owned(),
         message: format!("timed out after {} s", within.as_secs()),
     };
-    tokio::time::timeout(within, ask).await.map_err(late)?
+    tokio::time::timeout(within, request).await.map_err(late)?
 }
 
 type OnDemand = CloudResult<BTreeMap<InstanceType, UsdPerHour>>;
 
 fn take_prices(
-    all: &mut Refreshed,
+    refreshed: &mut Refreshed,
     (region, now): (&Region, Timestamp),
-    told: CloudResult<(
+    answer: CloudResult<(
         OnDemand,
         CloudResult<FargatePrices>,
         CloudResult<StoragePrices>,
     )>,
 ) -> Result<(), Refused> {
-    let (on_demand, fargate, storage) = told?;
+    let (on_demand, fargate, storage) = answer?;
     let on_demand = on_demand?;
     if on_demand.is_empty() {
         return Err(Refused::because("the Price List has no price"));
@@ -225,14 +230,14 @@ fn take_prices(
             ..refused
         }
     });
-    let refused = refused.reduce(|all, next| {
-        let denied = all.denied.clone().or(next.denied);
+    let refused = refused.reduce(|first, next| {
+        let denied = first.denied.clone().or(next.denied);
         Refused {
             denied,
-            ..all.and("; ").and(&next.reason)
+            ..first.and("; ").and(&next.reason)
         }
     });
-    let told = RegionPrices {
+    let prices = RegionPrices {
         at: now,
         on_demand,
         // Spot prices are requested every hour and stored separately.
@@ -240,7 +245,7 @@ fn take_prices(
         fargate: fargate.unwrap_or_default(),
         storage: storage.unwrap_or_default(),
     };
-    all.regions.insert(region.clone(), told);
+    refreshed.regions.insert(region.clone(), prices);
     match refused {
         None => Ok(()),
         Some(refused) => Err(refused),
@@ -248,29 +253,29 @@ fn take_prices(
 }
 
 fn take_types(
-    all: &mut Refreshed,
+    refreshed: &mut Refreshed,
     (names, now): (&BTreeSet<String>, Timestamp),
-    told: CloudResult<Vec<TypeSpec>>,
+    answer: CloudResult<Vec<TypeSpec>>,
 ) -> Result<(), Refused> {
-    let told = told?;
-    let is_told = |name: &&String| {
+    let types = answer?;
+    let is_described = |name: &&String| {
         let family = name.strip_suffix('*');
-        told.iter().any(|spec| match family {
+        types.iter().any(|spec| match family {
             Some(begin) => spec.name.as_str().starts_with(begin),
             None => spec.name.as_str() == *name,
         })
     };
-    let untold: Vec<&str> = names
+    let missing: Vec<&str> = names
         .iter()
-        .filter(|name| !is_told(name))
+        .filter(|name| !is_described(name))
         .map(String::as_str)
         .collect();
-    let untold = untold.join(", ");
-    all.describe(told, now);
-    match untold.is_empty() {
+    let missing = missing.join(", ");
+    refreshed.describe(types, now);
+    match missing.is_empty() {
         true => Ok(()),
         false => Err(Refused::because(format!(
-            "EC2 does not describe {untold} in this region, so the type is neither evaluated nor recommended"
+            "EC2 does not describe {missing} in this region, so the type is neither evaluated nor recommended"
         ))),
     }
 }

@@ -74,8 +74,8 @@ impl Sold {
         for region in matter {
             self.places.entry(region).or_default();
         }
-        let asked = self.places.iter_mut();
-        stream::iter(asked)
+        let places = self.places.iter_mut();
+        stream::iter(places)
             .for_each_concurrent(REGIONS_AT_ONCE, |(region, place)| {
                 place.refresh(source, region, now)
             })
@@ -118,7 +118,7 @@ impl Sold {
             ..Markets::default()
         };
         if advisor.is_some() {
-            markets.asked.bands = self.advisor.told.as_ref().map(|(at, _)| *at);
+            markets.asked.bands = self.advisor.last.as_ref().map(|(at, _)| *at);
         }
         for (region, place) in &self.places {
             if let Some(spot) = place.spot.within(SPOT_HOLDS, now) {
@@ -136,8 +136,8 @@ impl Sold {
                     (kind.clone(), terms)
                 });
                 markets.spot.insert(region.clone(), spot.collect());
-                let told = place.spot.told.as_ref();
-                let at = told.map(|(at, _)| (region.clone(), *at));
+                let answer = place.spot.last.as_ref();
+                let at = answer.map(|(at, _)| (region.clone(), *at));
                 markets.asked.spot.extend(at);
             }
             if let Some(zones) = place.zones.within(REST_HOLDS, now) {

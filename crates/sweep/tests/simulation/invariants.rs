@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use ebb_lake::Judged;
+use ebb_lake::EvaluatedFinding;
 use ebb_model::finding_kind::FindingKind;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
@@ -69,10 +69,10 @@ const SLACK_SECONDS: i64 = 300;
 /// Checks a finding against the real work of its node; `worked` holds it by hour. Returns the
 /// number of idle nodes that were checked.
 pub(crate) fn check_idle<'a>(
-    judged: &Judged,
+    evaluated: &EvaluatedFinding,
     worked: impl Fn(&str) -> &'a [bool],
 ) -> Result<u64, Violation> {
-    let finding = &judged.finding;
+    let finding = &evaluated.finding;
     if finding.kind != FindingKind::IdleNode {
         return Ok(0);
     }
@@ -88,18 +88,18 @@ pub(crate) fn check_idle<'a>(
         .map(|(hour, _)| overlap(hour))
         .sum();
     let length = i64::try_from(finding.window.length().as_secs()).unwrap_or(i64::MAX);
-    let seen_ppm = finding.coverage.map_or(0, |share| i64::from(share.ppm()));
-    let unseen = length * (1_000_000 - seen_ppm) / 1_000_000;
-    if seen_ppm < MIN_COVERAGE_PPM {
+    let coverage_ppm = finding.coverage.map_or(0, |share| i64::from(share.ppm()));
+    let unobserved = length * (1_000_000 - coverage_ppm) / 1_000_000;
+    if coverage_ppm < MIN_COVERAGE_PPM {
         return Err(Promise::WorkIsNotIdle.broken(format!(
-            "{} is idle although only {seen_ppm} ppm of the window were seen",
+            "{} is idle although only {coverage_ppm} ppm of the window were seen",
             finding.resource.id
         )));
     }
-    match busy <= unseen + SLACK_SECONDS {
+    match busy <= unobserved + SLACK_SECONDS {
         true => Ok(1),
         false => Err(Promise::WorkIsNotIdle.broken(format!(
-            "{} worked for {busy} s in the window from {} to {}, of which {unseen} s were not seen",
+            "{} worked for {busy} s in the window from {} to {}, of which {unobserved} s were not seen",
             finding.resource.id, finding.window.from, finding.window.to
         ))),
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use ebb_ingest::event_log::EventLog;
-use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
+use ebb_lake::{Appended, Batch, Commits, EvaluatedFinding, LakeError, Since, Table, Window};
 use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_model::cost_record::CostRecord;
 use ebb_model::node_hour::NodeHourRecord;
@@ -121,7 +121,7 @@ pub(crate) enum Numbers {
 struct Tables {
     heartbeats: Log<Placed>,
     steps: Log<PlacedStep>,
-    findings: Log<Judged>,
+    findings: Log<EvaluatedFinding>,
     costs: Log<CostRecord>,
     node_hours: Log<NodeHourRecord>,
 }
@@ -157,7 +157,7 @@ impl MemoryLake {
     }
 
     /// The findings of commits from version `from`, and the version after the newest.
-    pub(crate) fn findings_from(&self, from: usize) -> (Vec<Judged>, usize) {
+    pub(crate) fn findings_from(&self, from: usize) -> (Vec<EvaluatedFinding>, usize) {
         let tables = self.tables();
         let commits = &tables.findings.0;
         let new = commits.iter().skip(from);
@@ -199,7 +199,11 @@ impl EventLog for MemoryLake {
         Ok(self.tables().steps.append(rows, batch, self.numbers))
     }
 
-    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
+    async fn append_findings(
+        &self,
+        rows: &[EvaluatedFinding],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
         let mut tables = self.tables();
         let known = tables.findings.newest();
         let batch = Batch { known, ..*batch };

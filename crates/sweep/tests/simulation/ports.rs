@@ -13,7 +13,7 @@ use ebb_cloud::ports::{
     CloudError, CloudResult, Etag, Events, InventorySource, Listed, Object, Objects, PutIf,
     PutOptions, Queue, Received, Topic,
 };
-use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
+use ebb_lake::{Appended, Batch, Commits, EvaluatedFinding, LakeError, Since, Table, Window};
 use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_model::inventory::Inventory;
 use ebb_model::visibility_gap::Gap;
@@ -425,7 +425,11 @@ impl EventLog for Port<MemoryLake> {
         self.control.lake(work).await
     }
 
-    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
+    async fn append_findings(
+        &self,
+        rows: &[EvaluatedFinding],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
         let work = self.inner.append_findings(rows, batch);
         self.control.lake(work).await
     }

@@ -194,8 +194,8 @@ fn every_seed_keeps_every_promise() {
         ("idle findings", tally.idle_findings),
         ("notifications", tally.notifications),
     ];
-    for (what, seen) in counts {
-        assert!(seen * 10 > count, "{what}: only {seen} in {count} weeks");
+    for (what, total) in counts {
+        assert!(total * 10 > count, "{what}: only {total} in {count} weeks");
     }
     assert!(tally.refused > 0, "nothing was refused in {count} weeks");
 }

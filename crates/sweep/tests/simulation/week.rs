@@ -106,7 +106,7 @@ pub(crate) struct Week {
     pub(crate) sent: BTreeSet<Key>,
     pub(crate) sent_steps: BTreeSet<Key>,
     notifications: Notifications,
-    findings_seen: usize,
+    findings_version: usize,
     tally: Tally,
 }
 
@@ -144,7 +144,7 @@ impl Week {
             sent: BTreeSet::new(),
             sent_steps: BTreeSet::new(),
             notifications: Notifications::default(),
-            findings_seen: 0,
+            findings_version: 0,
             tally: Tally {
                 weeks: 1,
                 ..Tally::default()
@@ -393,9 +393,9 @@ impl Week {
     }
 
     fn check_findings(&mut self) -> Result<(), Violation> {
-        let (new, seen) = self.cloud.lake.findings_from(self.findings_seen);
-        self.findings_seen = seen;
-        for judged in new {
+        let (new, version) = self.cloud.lake.findings_from(self.findings_version);
+        self.findings_version = version;
+        for finding in new {
             let worked = |node: &str| {
                 let found = self
                     .nodes
@@ -403,7 +403,7 @@ impl Week {
                     .find(|one| one.probe.node.as_str() == node);
                 found.map_or(&[][..], |one| one.worked.as_slice())
             };
-            self.tally.idle_findings += invariants::check_idle(&judged, worked)?;
+            self.tally.idle_findings += invariants::check_idle(&finding, worked)?;
         }
         Ok(())
     }

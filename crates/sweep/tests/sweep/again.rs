@@ -29,14 +29,17 @@ async fn stuck(world: &World, sequence: u64) -> Option<Finding> {
 async fn a_container_that_nobody_knows_is_an_orphan_when_two_sweeps_in_a_row_find_it_so() {
     let world = World::new();
     let region = sample::region();
-    let mut seen = sample::inventory(&[1, 2]).remove(&region).expect("it");
+    let mut inventory = sample::inventory(&[1, 2]).remove(&region).expect("it");
     let cluster = "arn:aws:ecs:eu-central-1:1:cluster/c";
     let worker = ContainerInstance::new(sample::node(1), cluster, region.clone());
-    let workers = &mut seen.batch.container_instances;
+    let workers = &mut inventory.batch.container_instances;
     workers.insert("arn:worker".to_owned(), worker);
     let other = "arn:aws:ecs:eu-central-1:1:task/c/other";
-    seen.batch.tasks.insert(other.to_owned(), Task::default());
-    world.inventory.set(region, Ok(seen));
+    inventory
+        .batch
+        .tasks
+        .insert(other.to_owned(), Task::default());
+    world.inventory.set(region, Ok(inventory));
 
     assert_eq!(stuck(&world, 0).await, None, "the first only remembers");
     let first = world.clock.now();

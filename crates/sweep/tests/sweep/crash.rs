@@ -36,11 +36,11 @@ async fn clean_run(world: &World, how: &str) {
     let moved = world.objects.stored("dead-letter/ingest/v1/notes.txt");
     assert!(moved.is_some(), "{how}");
     let posted = world.chat.posted();
-    let told = posted
+    let posts = posted
         .iter()
         .filter(|post| post.body.to_string().contains("1 new"));
     assert_eq!(
-        told.count(),
+        posts.count(),
         1,
         "{how}: a chat that can be read is told once"
     );
@@ -49,10 +49,10 @@ async fn clean_run(world: &World, how: &str) {
     let ids: BTreeSet<&String> = opened.map(|(id, _)| id).collect();
     assert_eq!(ids.len(), 1, "{how}: an event has one identifier");
     let sent = world.mailer.sent();
-    let told = sent
+    let emails = sent
         .iter()
         .filter(|email| email.subject.ends_with("(1 new)"));
-    assert!(told.count() > 0, "{how}: nobody was told");
+    assert!(emails.count() > 0, "{how}: nobody was told");
     assert!(
         !world.topic.published().is_empty(),
         "{how}: no program was told"

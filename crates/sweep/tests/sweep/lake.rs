@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use ebb_cloud::failing::{Fault, Moment};
 use ebb_ingest::event_log::EventLog;
-use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
+use ebb_lake::{Appended, Batch, Commits, EvaluatedFinding, Lake, LakeError, Since, Table, Window};
 use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_model::cost_record::CostRecord;
 use ebb_model::node_hour::NodeHourRecord;
@@ -133,7 +133,11 @@ impl EventLog for TestLake<'_> {
         self.around("lake.append_steps", work).await
     }
 
-    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
+    async fn append_findings(
+        &self,
+        rows: &[EvaluatedFinding],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
         let work = self.lake.append_findings(rows, batch);
         self.around("lake.append_findings", work).await
     }

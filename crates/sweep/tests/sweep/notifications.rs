@@ -81,7 +81,7 @@ async fn what_is_new_is_told_once_in_each_channel() {
     let world = greeted().await;
     let summary = swept(&world).await;
     assert_eq!(
-        (summary.new, summary.told),
+        (summary.new, summary.notified_channels),
         (
             1,
             ["webhook", "topic", "slack", EMAIL]
@@ -160,7 +160,7 @@ async fn what_is_dismissed_is_quiet_until_it_is_taken_back() {
         "{}",
         email.subject
     );
-    let told = |name: &str, field: &str| -> Vec<String> {
+    let sent_fields = |name: &str, field: &str| -> Vec<String> {
         let all = world.hooks.sent().into_iter();
         let bodies = all.filter(|one| one.name == name).map(|one| one.body);
         let read = |text: String| serde_json::from_str::<serde_json::Value>(&text).expect("JSON");
@@ -168,9 +168,9 @@ async fn what_is_dismissed_is_quiet_until_it_is_taken_back() {
         texts.flatten().collect()
     };
     // The alert ends, although the waste goes on.
-    let actions = told("ops", "event_action");
+    let actions = sent_fields("ops", "event_action");
     assert_eq!(actions, ["trigger", "resolve", "trigger"]);
-    assert_eq!(told("log", "change"), ["new", "new"]);
+    assert_eq!(sent_fields("log", "change"), ["new", "new"]);
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn an_owners_findings_go_where_the_policy_routes_them() {
         .set(sample::region(), Ok(inventory.expect("the region")));
     let summary = swept(&world).await;
     assert_eq!(
-        summary.told,
+        summary.notified_channels,
         ["webhook", "topic", "slack/lab", "email/ana@example.com"]
     );
     let posted = world.chat.posted();
@@ -242,10 +242,10 @@ async fn what_cannot_be_seen_has_not_ended() {
     assert_eq!((summary.findings, summary.resolved), (0, 0));
     assert_eq!(summary.gaps.len(), 1);
     assert_eq!(words(&world), (2, 2, 1));
-    let seen = sample::inventory(&[1, 2]).remove(&sample::region());
+    let inventory = sample::inventory(&[1, 2]).remove(&sample::region());
     world
         .inventory
-        .set(sample::region(), Ok(seen.expect("the region")));
+        .set(sample::region(), Ok(inventory.expect("the region")));
     let summary = swept(&world).await;
     assert_eq!((summary.findings, summary.new), (1, 0));
     assert_eq!(words(&world), (2, 2, 1), "it was there all the time");
@@ -272,12 +272,15 @@ async fn a_channel_that_fails_is_told_the_next_time_and_the_others_not_again() {
             );
 
             let summary = swept(&world).await;
-            assert_eq!(summary.told, [channel]);
+            assert_eq!(summary.notified_channels, [channel]);
             let gaps: Vec<_> = summary.gaps.iter().map(|gap| &gap.scope).collect();
             assert_eq!(gaps, [&format!("channel {channel}")], "the report says so");
             assert_eq!((words(&world), world.events.sent().len()), ((2, 2, 1), 1));
             let summary = swept(&world).await;
-            assert_eq!((summary.told.len(), summary.gaps.len()), (0, 0));
+            assert_eq!(
+                (summary.notified_channels.len(), summary.gaps.len()),
+                (0, 0)
+            );
         };
     check("chat.post", "slack", (1, 2, 1)).await;
     check("mailer.send", EMAIL, (2, 1, 1)).await;
@@ -292,7 +295,7 @@ async fn a_call_that_fails_once_is_tried_again_at_once() {
     rehearsal.sweep(&whole).await.expect("nothing fails it");
     let at = whole.calls().iter().position(|call| *call == "chat.post");
     let world = greeted().await;
-    let once = Fault::at(at.expect("told"), Moment::Before, Then::Recovers);
+    let once = Fault::at(at.expect("a post"), Moment::Before, Then::Recovers);
     let summary = world.sweep(&once).await.expect("a channel fails no sweep");
     assert_eq!((summary.failures.len(), words(&world)), (0, (2, 2, 1)));
 }
@@ -341,12 +344,16 @@ async fn a_sweep_sends_nothing_while_another_one_sends() {
     let _ = world.sweep(&crash).await;
     let before = words(&world);
     let summary = swept(&world).await;
-    assert_eq!((summary.findings, summary.told.len()), (1, 0));
+    assert_eq!((summary.findings, summary.notified_channels.len()), (1, 0));
     assert_eq!(words(&world), before, "the first one may still send");
     world.clock.advance(Duration::from_secs(5 * 60));
     swept(&world).await;
     assert_eq!(words(&world), (2, 2, 1));
-    assert_eq!(busy(&world).await.told.len(), 4, "nobody sends any more");
+    assert_eq!(
+        busy(&world).await.notified_channels.len(),
+        4,
+        "nobody sends any more"
+    );
 }
 
 #[tokio::test]
@@ -458,10 +465,11 @@ async fn the_weekly_digest_is_sent_once_a_week_and_not_in_quiet_hours() {
     world.policy.quiet.days.clear();
     let summary = swept(&world).await;
     assert_eq!(digests(&world), (1, 1));
-    let told = ["weekly/slack/finance", "weekly/email/cfo@example.com"];
+    let channels = ["weekly/slack/finance", "weekly/email/cfo@example.com"];
     assert!(
-        told.iter()
-            .all(|name| summary.told.iter().any(|one| one == name))
+        channels
+            .iter()
+            .all(|name| summary.notified_channels.iter().any(|one| one == name))
     );
     world.clock.advance(Duration::from_secs(3600));
     swept(&world).await;

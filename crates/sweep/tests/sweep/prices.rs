@@ -23,12 +23,12 @@ async fn prices_are_asked_for_by_the_week_and_lie_in_the_lake() {
     let mut world = World::new();
     world.prices = Some(source.clone());
     let prices = format!("{} prices", sample::region());
-    for (after, asked) in [(Duration::ZERO, 1), (WEEK / 2, 0), (WEEK / 2, 1)] {
+    for (after, expected) in [(Duration::ZERO, 1), (WEEK / 2, 0), (WEEK / 2, 1)] {
         world.clock.advance(after);
         let swept = world.sweep(&Fault::never()).await.expect("nothing fails");
-        let told = source.take_asked();
-        let told = told.iter().filter(|one| **one == prices);
-        assert_eq!(told.count(), asked, "after {after:?}");
+        let requests = source.take_asked();
+        let price_requests = requests.iter().filter(|one| **one == prices);
+        assert_eq!(price_requests.count(), expected, "after {after:?}");
         let about = swept.gaps.iter().filter(|gap| gap.scope.contains("prices"));
         assert_eq!(about.count(), 0, "{:?}", swept.gaps);
     }

@@ -31,8 +31,8 @@ async fn a_refused_message_goes_to_the_dead_letter_queue() {
         let dead = world.dead_letters.messages();
         assert_eq!(dead.len(), 1, "{kind}");
         assert_eq!(dead[0].body, body);
-        let told = &dead[0].attributes["reason"];
-        assert!(told.contains(reason), "{kind}: {told}");
+        let actual = &dead[0].attributes["reason"];
+        assert!(actual.contains(reason), "{kind}: {actual}");
         assert_eq!(dead[0].attributes.get("sender").map(String::as_str), sender);
     };
     let node = sample::sender(3);
@@ -88,8 +88,8 @@ async fn a_refused_object_goes_to_the_dead_letter_folder() {
         let dead = world.objects.stored(&format!("dead-letter/{key}"));
         let dead = dead.unwrap_or_else(|| panic!("{key} is not there"));
         assert_eq!(dead.bytes, bytes);
-        let told = &dead.metadata["reason"];
-        assert!(told.contains(reason), "{kind}: {told}");
+        let actual = &dead.metadata["reason"];
+        assert!(actual.contains(reason), "{kind}: {actual}");
     };
     let (key, good) = sample::object(3, 0);
     let (_, other) = sample::object(4, 0);

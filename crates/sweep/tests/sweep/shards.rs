@@ -118,7 +118,7 @@ impl Shards {
         assert!(steps.values().all(|n| *n == 1), "{how}: {steps:?}");
         assert_eq!(
             self.remembered().await,
-            self.world.folded_anew().await,
+            self.world.folded_from_lake().await,
             "{how}"
         );
         let waiting = self.queues.iter().map(|queue| queue.messages().len());

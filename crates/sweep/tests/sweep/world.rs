@@ -222,7 +222,7 @@ impl World {
         assert_eq!(steps.len(), 4, "{how}: {steps:?}");
         assert!(steps.values().all(|n| *n == 1), "{how}: {steps:?}");
         let folded = (self.state().await, self.hours().await);
-        assert_eq!(folded, self.folded_anew().await, "{how}");
+        assert_eq!(folded, self.folded_from_lake().await, "{how}");
         assert!(self.queue.messages().is_empty(), "{how}: messages wait");
         let keys = self.objects.keys();
         let waiting = keys.iter().filter(|key| key.starts_with("ingest/"));
@@ -243,7 +243,7 @@ impl World {
         loaded.expect("the bucket answers").fleet().clone()
     }
 
-    pub(crate) async fn folded_anew(&self) -> (FleetState, FleetHours) {
+    pub(crate) async fn folded_from_lake(&self) -> (FleetState, FleetHours) {
         let (lake, policy) = (self.lake().await, self.policy.activity.clone());
         let (mut state, mut hours) = (FleetState::default(), FleetHours::default());
         for placed in lake

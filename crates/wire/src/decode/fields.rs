@@ -333,8 +333,12 @@ mod tests {
     fn fields_are_read_where_writers_have_them_and_later_ones_passed_over() {
         let check = |bytes: &[u8], expect: Option<(u64, &[u8])>| {
             let mut fields = Fields::new(bytes);
-            let told = (fields.or_zero(1), fields.text(3));
-            assert_eq!(fields.end(3).ok().map(|()| told), expect, "{bytes:02x?}");
+            let number_and_text = (fields.or_zero(1), fields.text(3));
+            assert_eq!(
+                fields.end(3).ok().map(|()| number_and_text),
+                expect,
+                "{bytes:02x?}"
+            );
         };
         check(b"", Some((0, b"")));
         check(b"\x08\x07\x1a\x01a\x1a\x01b", Some((7, b"b")));

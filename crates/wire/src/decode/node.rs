@@ -15,7 +15,7 @@ use crate::error::DecodeError;
 pub(super) fn coverage(bytes: &[u8]) -> Result<Coverage, DecodeError> {
     let mut fields = Fields::new(bytes);
     let mut share = |tag| fields.small(tag).map(Share::from_ppm);
-    let told = Coverage {
+    let coverage = Coverage {
         cpu: share(1),
         memory: share(2),
         disk: share(3),
@@ -24,24 +24,24 @@ pub(super) fn coverage(bytes: &[u8]) -> Result<Coverage, DecodeError> {
         short_processes: share(6),
     };
     fields.end(6)?;
-    Ok(told)
+    Ok(coverage)
 }
 
 pub(super) fn hardware(bytes: &[u8]) -> Result<Hardware, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = Hardware {
+    let hardware = Hardware {
         cores: MilliCores(fields.or_zero(1)),
         memory: Bytes(fields.or_zero(2)),
         gpus: fields.small(3),
     };
     fields.end(3)?;
-    Ok(told)
+    Ok(hardware)
 }
 
 #[inline]
 pub(super) fn usage(bytes: &[u8]) -> Result<Usage, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = Usage {
+    let usage = Usage {
         cpu: fields.get(1).map(CpuTime),
         disk: fields.get(2).map(Bytes),
         network: fields.get(3).map(Bytes),
@@ -49,13 +49,13 @@ pub(super) fn usage(bytes: &[u8]) -> Result<Usage, DecodeError> {
         processes_started: fields.or_zero(5),
     };
     fields.end(5)?;
-    Ok(told)
+    Ok(usage)
 }
 
 #[inline]
 pub(super) fn probe_cost(bytes: &[u8]) -> Result<ProbeCost, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = ProbeCost {
+    let cost = ProbeCost {
         cpu: CpuTime(fields.or_zero(1)),
         resident: fields.get(2).map(Bytes),
         events_lost: fields.or_zero(3),
@@ -68,7 +68,7 @@ pub(super) fn probe_cost(bytes: &[u8]) -> Result<ProbeCost, DecodeError> {
         power_losses: fields.get(10),
     };
     fields.end(10)?;
-    Ok(told)
+    Ok(cost)
 }
 
 /// Fields of version 1.2; the last four fields are from later versions.
@@ -93,7 +93,7 @@ pub(super) fn detail(bytes: &[u8], detail: &mut NodeDetail) -> Result<(), Decode
 
 fn gpu(bytes: &[u8]) -> Result<GpuUse, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = GpuUse {
+    let gpu = GpuUse {
         number: fields.or_zero(1) as u32,
         model: text("gpu.model", fields.text(2))?,
         busy: fields.small(3).map(Share::from_ppm),
@@ -102,27 +102,27 @@ fn gpu(bytes: &[u8]) -> Result<GpuUse, DecodeError> {
         processes: fields.small(6),
     };
     fields.end(6)?;
-    Ok(told)
+    Ok(gpu)
 }
 
 #[inline]
 fn network(bytes: &[u8]) -> Result<NetworkDetail, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = NetworkDetail {
+    let network = NetworkDetail {
         owned: Bytes(fields.or_zero(1)),
         unowned: Bytes(fields.or_zero(2)),
         retransmits: fields.or_zero(3),
         connections: fields.get(4),
     };
     fields.end(4)?;
-    Ok(told)
+    Ok(network)
 }
 
 #[inline]
 fn pressure(bytes: &[u8]) -> Result<Pressure, DecodeError> {
     let mut fields = Fields::new(bytes);
     let mut stalled = |tag| Duration::from_nanos(fields.or_zero(tag));
-    let told = Pressure {
+    let pressure = Pressure {
         cpu_some: stalled(1),
         memory_some: stalled(2),
         memory_full: stalled(3),
@@ -130,5 +130,5 @@ fn pressure(bytes: &[u8]) -> Result<Pressure, DecodeError> {
         disk_full: stalled(5),
     };
     fields.end(5)?;
-    Ok(told)
+    Ok(pressure)
 }

@@ -104,16 +104,16 @@ mod tests {
     fn whatever_order_fields_have_they_are_read_and_what_is_of_another_kind_is_refused() {
         fn read(bytes: &[u8]) -> Result<(u64, Vec<u8>), DecodeError> {
             let mut fields = Fields::new(bytes);
-            let told = (fields.or_zero(1), fields.text(3).to_vec());
+            let number_and_text = (fields.or_zero(1), fields.text(3).to_vec());
             fields.end(3)?;
-            Ok(told)
+            Ok(number_and_text)
         }
         let check = |bytes: &[u8], expect: Option<(u64, &[u8])>| {
             let shape = shape(3, &[3], &[]);
-            let told =
+            let result =
                 read(bytes).or_else(|refused| decode_reordered(bytes, &shape, refused, read));
             let expect = expect.map(|(number, text)| (number, text.to_vec()));
-            assert_eq!(told.ok(), expect, "{bytes:02x?}");
+            assert_eq!(result.ok(), expect, "{bytes:02x?}");
         };
         check(b"", Some((0, b"")));
         check(b"\x08\x07\x1a\x01a", Some((7, b"a")));

@@ -35,10 +35,10 @@ pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeEr
     detail.parallelism = Parallelism::from_classes(parallelism.all()?);
     detail.states = BTreeMap::new();
     fields.each(10, |part| {
-        let (state, seen) = sampled(part)?;
+        let (state, observation) = sampled(part)?;
         let sum = detail.states.entry(state).or_default();
-        sum.samples = sum.samples.saturating_add(seen.samples);
-        sum.time = sum.time.saturating_add(seen.time);
+        sum.samples = sum.samples.saturating_add(observation.samples);
+        sum.time = sum.time.saturating_add(observation.time);
         Ok(())
     })?;
     detail.network = fields.last(11, network)?;
@@ -71,7 +71,7 @@ fn network_peer(bytes: &[u8]) -> Result<NetworkPeer, DecodeError> {
         None => None,
     };
     let scope = fields.or_zero(2) as u32;
-    let told = NetworkPeer {
+    let peer = NetworkPeer {
         port,
         scope: match proto::PeerScope::try_from(scope.cast_signed()) {
             Ok(proto::PeerScope::LinkLocal) => PeerScope::LinkLocal,
@@ -88,29 +88,29 @@ fn network_peer(bytes: &[u8]) -> Result<NetworkPeer, DecodeError> {
         connections: fields.or_zero(6),
     };
     fields.end(6)?;
-    Ok(told)
+    Ok(peer)
 }
 
 fn waiting_tool(bytes: &[u8]) -> Result<WaitingTool, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = WaitingTool {
+    let tool = WaitingTool {
         state: task_state(fields.or_zero(1) as u32),
         tool: text("waiting_tool.tool", fields.text(2))?,
         samples: fields.or_zero(3),
     };
     fields.end(3)?;
-    Ok(told)
+    Ok(tool)
 }
 
 #[inline]
 fn busy(bytes: &[u8]) -> Result<Busy, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = Busy {
+    let busy = Busy {
         wall: Duration::from_nanos(fields.or_zero(1)),
         cpu: CpuTime(fields.or_zero(2)),
     };
     fields.end(2)?;
-    Ok(told)
+    Ok(busy)
 }
 
 #[inline]
@@ -128,37 +128,37 @@ fn sampled(bytes: &[u8]) -> Result<(TaskState, Sampled), DecodeError> {
 #[inline]
 fn network(bytes: &[u8]) -> Result<StepNetwork, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = StepNetwork {
+    let network = StepNetwork {
         received: Bytes(fields.or_zero(1)),
         sent: Bytes(fields.or_zero(2)),
         retransmits: fields.or_zero(3),
         connections: fields.or_zero(4),
     };
     fields.end(4)?;
-    Ok(told)
+    Ok(network)
 }
 
 fn gpu(bytes: &[u8]) -> Result<StepGpu, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = StepGpu {
+    let gpu = StepGpu {
         devices: fields.or_zero(1) as u32,
         held: Duration::from_nanos(fields.or_zero(2)),
         busy: fields.get(3).map(Duration::from_nanos),
         peak_memory: fields.get(4).map(Bytes),
     };
     fields.end(4)?;
-    Ok(told)
+    Ok(gpu)
 }
 
 fn run(bytes: &[u8]) -> Result<RunName, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = RunName {
+    let name = RunName {
         launcher: text("run.launcher", fields.text(1))?,
         key: text("run.key", fields.text(2))?,
         pipeline: fields.last(3, |part| text("run.pipeline", part))?,
     };
     fields.end(3)?;
-    Ok(told)
+    Ok(name)
 }
 
 fn scheduler_labels(bytes: &[u8]) -> Result<SchedulerLabels, DecodeError> {
@@ -167,18 +167,18 @@ fn scheduler_labels(bytes: &[u8]) -> Result<SchedulerLabels, DecodeError> {
     let trace_id = fields.last(1, |part| text_of("scheduler_labels.trace_id", part, most))?;
     let mut labels = List::new("labels of a step", SchedulerLabels::MAX_LABELS, 0);
     fields.each(2, |part| labels.add(|_| label(part)))?;
-    let told = SchedulerLabels {
+    let scheduler_labels = SchedulerLabels {
         trace_id,
         labels: labels.all()?.into_iter().collect(),
     };
     fields.end(2)?;
-    Ok(told)
+    Ok(scheduler_labels)
 }
 
 fn label(bytes: &[u8]) -> Result<(String, String), DecodeError> {
     let mut fields = Fields::new(bytes);
     let (key, value) = (fields.text(1), fields.text(2));
-    let told = (
+    let label = (
         text_of(
             "scheduler_labels.labels.key",
             key,
@@ -191,7 +191,7 @@ fn label(bytes: &[u8]) -> Result<(String, String), DecodeError> {
         )?,
     );
     fields.end(2)?;
-    Ok(told)
+    Ok(label)
 }
 
 fn opt_in_detail(bytes: &[u8]) -> Result<OptInDetail, DecodeError> {
@@ -207,13 +207,13 @@ fn opt_in_detail(bytes: &[u8]) -> Result<OptInDetail, DecodeError> {
     let mut files = List::new("paths of a step", OptInDetail::MAX_PATHS, 0);
     fields.each(2, |part| files.add(|_| path(part)))?;
     let files: BTreeMap<String, u64> = files.all()?.into_iter().collect();
-    let told = OptInDetail {
+    let detail = OptInDetail {
         arguments: arguments.all()?,
         files,
         files_left_out: fields.or_zero(3),
     };
     fields.end(3)?;
-    Ok(told)
+    Ok(detail)
 }
 
 fn path(bytes: &[u8]) -> Result<(String, u64), DecodeError> {
@@ -223,9 +223,9 @@ fn path(bytes: &[u8]) -> Result<(String, u64), DecodeError> {
         fields.text(1),
         OptInDetail::MAX_PATH_BYTES,
     )?;
-    let told = (path, fields.or_zero(2));
+    let file = (path, fields.or_zero(2));
     fields.end(2)?;
-    Ok(told)
+    Ok(file)
 }
 
 fn task_state(state: u32) -> TaskState {
@@ -248,34 +248,34 @@ fn task_state(state: u32) -> TaskState {
 #[inline]
 fn syscall_io(bytes: &[u8]) -> Result<SyscallIo, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = SyscallIo {
+    let io = SyscallIo {
         read: Bytes(fields.or_zero(1)),
         written: Bytes(fields.or_zero(2)),
         read_calls: fields.or_zero(3),
         write_calls: fields.or_zero(4),
     };
     fields.end(4)?;
-    Ok(told)
+    Ok(io)
 }
 
 #[inline]
 fn cpu_without_progress(bytes: &[u8]) -> Result<CpuWithoutProgress, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = CpuWithoutProgress {
+    let cpu_without_progress = CpuWithoutProgress {
         now: Duration::from_nanos(fields.or_zero(1)),
         longest: Duration::from_nanos(fields.or_zero(2)),
     };
     fields.end(2)?;
-    Ok(told)
+    Ok(cpu_without_progress)
 }
 
 #[inline]
 fn reclaim(bytes: &[u8]) -> Result<Reclaim, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = Reclaim {
+    let reclaim = Reclaim {
         pages_reclaimed: fields.get(1).map(Bytes),
         limit_hits: fields.or_zero(2),
     };
     fields.end(2)?;
-    Ok(told)
+    Ok(reclaim)
 }

@@ -115,7 +115,7 @@ pub(super) fn usage(bytes: &[u8], before: Option<&StepUsage>) -> Result<StepUsag
 fn tool(bytes: &[u8], before: Option<&ToolUsage>) -> Result<ToolUsage, DecodeError> {
     let mut fields = Fields::new(bytes);
     let name = fields.text(1);
-    let told = ToolUsage {
+    let tool = ToolUsage {
         name: text_again("tool.name", name, before.map(|before| &before.name))?,
         processes: fields.or_zero(2),
         cpu: CpuTime(fields.or_zero(3)),
@@ -124,19 +124,19 @@ fn tool(bytes: &[u8], before: Option<&ToolUsage>) -> Result<ToolUsage, DecodeErr
         events: fields.last(6, tool_events)?,
     };
     fields.end(6)?;
-    Ok(told)
+    Ok(tool)
 }
 
 fn tool_events(bytes: &[u8]) -> Result<ToolEvents, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = ToolEvents {
+    let events = ToolEvents {
         started_after: Duration::from_nanos(fields.or_zero(1)),
         ended_after: fields.get(2).map(Duration::from_nanos),
         failed: fields.or_zero(3),
         oom_kills: fields.or_zero(4),
     };
     fields.end(4)?;
-    Ok(told)
+    Ok(events)
 }
 
 #[inline]

@@ -77,13 +77,13 @@ pub(crate) fn origin(origin: u32) -> Result<Origin, DecodeError> {
 
 pub(crate) fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
     let mut fields = Fields::new(bytes);
-    let told = Sent {
+    let sent = Sent {
         boot: named("sent.boot", fields.text(1))?,
         clock: BootClock::from_nanos(fields.or_zero(2)),
         wall: wall("sent.wall_us", fields.or_zero(3))?,
     };
     fields.end(3)?;
-    Ok(told)
+    Ok(sent)
 }
 
 /// Remaining memory for decoded data.

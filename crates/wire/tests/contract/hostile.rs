@@ -166,11 +166,11 @@ proptest! {
             files: (0..count).map(|n| (format!("{n}{text}"), 1)).collect(),
             files_left_out: 0,
         };
-        let mut told = heartbeat();
-        told.detail.sampled_because = Some(text.clone());
-        told.detail.gpus = vec![GpuUse { model: text, ..GpuUse::default() }];
-        told.steps = vec![one.clone()];
-        let body = encode_heartbeats(&sent(), &[told]).expect("it fits");
+        let mut heartbeat = heartbeat();
+        heartbeat.detail.sampled_because = Some(text.clone());
+        heartbeat.detail.gpus = vec![GpuUse { model: text, ..GpuUse::default() }];
+        heartbeat.steps = vec![one.clone()];
+        let body = encode_heartbeats(&sent(), &[heartbeat]).expect("it fits");
         let read = decode_heartbeats(&body).expect("it reads");
         prop_assert_eq!(read.refused_steps, 0);
         let of_step = &read.heartbeats[0].steps[0];

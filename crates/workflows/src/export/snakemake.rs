@@ -51,8 +51,8 @@ fn profile(changes: &[Change<'_>], options: TextOptions) -> String {
     }
     let sizes = changes.iter().map(|change| change.new_sizes().len()).max();
     if let Some(sizes) = sizes.filter(|sizes| *sizes > 1 && !options.numbers_only) {
-        let seen = changes.iter().map(|change| change.retries as usize).max();
-        let retries = seen.unwrap_or(0).max(sizes - 1);
+        let most_retries = changes.iter().map(|change| change.retries as usize).max();
+        let retries = most_retries.unwrap_or(0).max(sizes - 1);
         let _ = match options.retry {
             RetryPolicy::Replaced => writeln!(out, "retries: {retries}"),
             RetryPolicy::Unchanged => writeln!(

@@ -133,9 +133,9 @@ struct StepRecords {
 struct Sums {
     wall: Duration,
     lost: Duration,
-    asked_core_nanos: u128,
+    requested_core_nanos: u128,
     used_core_nanos: u128,
-    asked_byte_millis: u128,
+    requested_byte_millis: u128,
     used_byte_millis: u128,
     core_wall: u128,
     memory_wall: u128,
@@ -538,24 +538,24 @@ impl StepRecords {
             true => Requested::default(),
             false => attempt.requested,
         };
-        if let (Some(asked), Some(cpu)) = (counted.cores, attempt.cpu) {
-            sums.asked_core_nanos += nanos * u128::from(asked.0) / 1000;
+        if let (Some(requested), Some(cpu)) = (counted.cores, attempt.cpu) {
+            sums.requested_core_nanos += nanos * u128::from(requested.0) / 1000;
             sums.used_core_nanos += u128::from(cpu.0);
             sums.core_wall += nanos;
             totals.core_attempts += 1;
         }
-        if let (Some(asked), Some(peak)) = (counted.memory, attempt.peak) {
+        if let (Some(requested), Some(peak)) = (counted.memory, attempt.peak) {
             // Both values are for one node.
             let millis = millis.saturating_mul(u128::from(attempt.nodes));
             let used = match attempt.peak_is_bound && attempt.failure.is_none() {
                 // It succeeded with its request, so it used no more.
-                true => peak.0.min(asked.0),
+                true => peak.0.min(requested.0),
                 false => peak.0,
             };
             let add = |sum: &mut u128, bytes: u64| {
                 *sum = sum.saturating_add(millis.saturating_mul(u128::from(bytes)));
             };
-            add(&mut sums.asked_byte_millis, asked.0);
+            add(&mut sums.requested_byte_millis, requested.0);
             add(&mut sums.used_byte_millis, used);
             sums.memory_wall = sums.memory_wall.saturating_add(millis);
             totals.memory_attempts += 1;
@@ -602,9 +602,9 @@ impl StepRecords {
         let seconds = |n: u128, of: u128| u64::try_from(n / of).unwrap_or(u64::MAX);
         totals.wall_seconds = sums.wall.as_secs();
         totals.lost_seconds = sums.lost.as_secs();
-        totals.asked_core_seconds = seconds(sums.asked_core_nanos, 1_000_000_000);
+        totals.asked_core_seconds = seconds(sums.requested_core_nanos, 1_000_000_000);
         totals.used_core_seconds = seconds(sums.used_core_nanos, 1_000_000_000);
-        totals.asked_gib_seconds = seconds(sums.asked_byte_millis, 1000 << 30);
+        totals.asked_gib_seconds = seconds(sums.requested_byte_millis, 1000 << 30);
         totals.used_gib_seconds = seconds(sums.used_byte_millis, 1000 << 30);
         totals.core_wall_seconds = seconds(sums.core_wall, 1_000_000_000);
         totals.memory_wall_seconds = seconds(sums.memory_wall, 1000);

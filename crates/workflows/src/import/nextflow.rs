@@ -437,7 +437,7 @@ impl NextflowColumns {
             input: row.get(self.rchar, bytes)?.or(read),
             requested: Requested {
                 cores: row.get(self.cpus, cores)?,
-                memory: memory.filter(|asked| asked.0 > 0),
+                memory: memory.filter(|memory| memory.0 > 0),
             },
             time_limit: row.get(self.time, spoken)?,
             ..Record::default()

@@ -756,7 +756,7 @@ impl SacctColumns {
         );
         let name = name.map_err(|problem| row.bad(self.job_name, problem))?;
         let wall = self.wall(row)?;
-        let (asked, allocated) = (self.requested_cores(row)?, self.allocated_cores(row)?);
+        let (requested, allocated) = (self.requested_cores(row)?, self.allocated_cores(row)?);
         let cpu = row.get(self.total_cpu, clock)?;
         let (submitted, started) = (
             row.moment(self.submit, slurm_time)?,
@@ -773,7 +773,7 @@ impl SacctColumns {
         Ok(Record {
             step,
             named_by: user.map(str::to_owned),
-            has_whole_nodes: asked.zip(allocated).is_some_and(has_whole_nodes),
+            has_whole_nodes: requested.zip(allocated).is_some_and(has_whole_nodes),
             name_form: name.form,
             name: row.text(self.job_name).map(str::to_owned),
             keys: self.keys(row, id),
@@ -802,8 +802,8 @@ impl SacctColumns {
             }),
             cpu: cpu.map(|cpu| CpuTime(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX))),
             requested: Requested {
-                cores: asked,
-                memory: self.requested_memory(row, allocated.or(asked))?,
+                cores: requested,
+                memory: self.requested_memory(row, allocated.or(requested))?,
             },
             time_limit: self.time_limit(row)?,
             ..Record::default()
@@ -822,10 +822,10 @@ impl SacctColumns {
     /// The requested cores, or else the allocated ones. Slurm rounds a request up to whole cores, each with
     /// several CPUs, and to whole nodes if it has to.
     fn requested_cores(&self, row: &Row<'_>) -> Result<Option<MilliCores>, BadLine> {
-        let asked = row.get(self.req_cpus, cores)?.filter(|cores| cores.0 > 0);
-        Ok(match (asked, self.allocated_cores(row)?) {
-            (Some(asked), Some(allocated)) => Some(asked.min(allocated)),
-            (asked, allocated) => asked.or(allocated),
+        let requested = row.get(self.req_cpus, cores)?.filter(|cores| cores.0 > 0);
+        Ok(match (requested, self.allocated_cores(row)?) {
+            (Some(requested), Some(allocated)) => Some(requested.min(allocated)),
+            (requested, allocated) => requested.or(allocated),
         })
     }
 
@@ -910,10 +910,10 @@ fn below_rounding(text: &str) -> Option<Bytes> {
 
 /// Whether a job with this request got these cores because it got whole nodes. A request is also rounded
 /// up to whole cores, most of which have two threads.
-fn has_whole_nodes((asked, allocated): (MilliCores, MilliCores)) -> bool {
+fn has_whole_nodes((requested, allocated): (MilliCores, MilliCores)) -> bool {
     const THREADS: u64 = 2;
     const ROUNDING: u64 = 8_000;
-    allocated.0 > asked.0.saturating_mul(THREADS) && allocated.0 - asked.0 > ROUNDING
+    allocated.0 > requested.0.saturating_mul(THREADS) && allocated.0 - requested.0 > ROUNDING
 }
 
 /// Whether a job in this state has not ended.

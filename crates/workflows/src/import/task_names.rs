@@ -256,7 +256,7 @@ mod tests {
 
     /// Id, step, form, sample, seconds after the day.
     fn list_records(records: &[TaskRecord]) -> Vec<String> {
-        let told = records.iter().map(|record| {
+        let lines = records.iter().map(|record| {
             let keys: Vec<String> = record.keys.iter().map(ToString::to_string).collect();
             let sample = record.sample.as_ref().map_or("-", RecordText::as_str);
             let form = match record.form {
@@ -272,7 +272,7 @@ mod tests {
                 second(record.until)
             )
         });
-        told.collect()
+        lines.collect()
     }
 
     /// Lines of `sacct -D` of Slurm 22.05.8: a requeued job with a comment that contains the

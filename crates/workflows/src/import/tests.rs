@@ -1535,25 +1535,25 @@ fn states_exit_codes_and_units_of_sacct_are_read_as_it_writes_them() {
     check("PREEMPTED", "0:0", Some(FailureKind::MachineLost));
     check("CANCELLED by 1000", "0:0", Some(FailureKind::Cancelled));
     check("RUNNING", "0:0", None);
-    let asked = |mem: &str| {
+    let requested_memory = |mem: &str| {
         let row = format!(
             "9|a||COMPLETED|0:0|00:10:00|00:09:00||{mem}|4||2|Unknown|Unknown|Unknown||/w\n"
         );
         sacct(&row).only().asks.memory
     };
-    assert_eq!(asked("4Gc"), Some(Bytes::gib(8)));
-    assert_eq!(asked("16Gn"), Some(Bytes::gib(16)));
-    assert_eq!(asked("16G"), Some(Bytes::gib(8)));
-    assert_eq!(asked("1T"), Some(Bytes::gib(512)));
-    assert_eq!(asked("0"), None);
+    assert_eq!(requested_memory("4Gc"), Some(Bytes::gib(8)));
+    assert_eq!(requested_memory("16Gn"), Some(Bytes::gib(16)));
+    assert_eq!(requested_memory("16G"), Some(Bytes::gib(8)));
+    assert_eq!(requested_memory("1T"), Some(Bytes::gib(512)));
+    assert_eq!(requested_memory("0"), None);
 }
 
 #[test]
 fn a_single_job_of_the_newest_day_is_not_the_request_of_the_step() {
-    let job = |day: u32, asked: &str, used: &str| {
+    let job = |day: u32, memory: &str, used: &str| {
         let times = format!("2026-03-{day:02}T10:00:00|2026-03-{day:02}T11:00:00");
         format!(
-            "{day}|run.sh||COMPLETED|0:0|01:00:00|03:30:00||{asked}|4||1||{times}||/home/ana\n\
+            "{day}|run.sh||COMPLETED|0:0|01:00:00|03:30:00||{memory}|4||1||{times}||/home/ana\n\
              {day}.batch|batch||COMPLETED|0:0|01:00:00|03:30:00|{used}||4|1|1||{times}||\n"
         )
     };
@@ -1569,8 +1569,8 @@ fn a_single_job_of_the_newest_day_is_not_the_request_of_the_step() {
 
 #[test]
 fn lines_of_sacct_that_tell_nothing_about_use_are_counted_or_named() {
-    let job = |name: &str, state: &str, rest: &str| {
-        format!("9|{name}||{state}|0:0|{rest}||16G|4||1|Unknown|Unknown|Unknown||/w\n")
+    let job = |name: &str, state: &str, times: &str| {
+        format!("9|{name}||{state}|0:0|{times}||16G|4||1|Unknown|Unknown|Unknown||/w\n")
     };
     // A service outside of the job did the work, or accounting failed.
     let step = sacct(&job("a", "COMPLETED", "01:00:00|00:00:00")).only();
@@ -1582,17 +1582,17 @@ fn lines_of_sacct_that_tell_nothing_about_use_are_counted_or_named() {
     let pending = job("a", "CANCELLED by 7", "00:00:00|00:00:00").replace("|4||1|", "|0||1|");
     let imported = sacct(&pending).import.finish();
     assert_eq!((imported.records, imported.skipped), (0, 0));
-    let told = "skipped 1 job cancelled before they began";
+    let text = "skipped 1 job cancelled before they began";
     assert!(
-        imported.notes.iter().any(|note| note.contains(told)),
+        imported.notes.iter().any(|note| note.contains(text)),
         "{:?}",
         imported.notes
     );
 
-    let said = |row: &str| sacct(row).bad[0].to_string();
-    let broken = said(&job("align|x", "COMPLETED", "01:00:00|00:00:00"));
+    let reason = |row: &str| sacct(row).bad[0].to_string();
+    let broken = reason(&job("align|x", "COMPLETED", "01:00:00|00:00:00"));
     assert!(broken.contains("18 fields for 17 columns"), "{broken}");
-    let unknown = said(&job("a", "DREAMING", "01:00:00|00:00:00"));
+    let unknown = reason(&job("a", "DREAMING", "01:00:00|00:00:00"));
     assert!(
         unknown.contains("State: unknown state 'DREAMING'"),
         "{unknown}"
@@ -1766,8 +1766,13 @@ fn results_of_an_earlier_run_count_once_also_without_a_hash() {
     let files = Files::new().with(Kind::Nextflow, "second.txt", text);
     let imported = files.import.finish();
     assert_eq!(imported.totals().attempts, 1);
-    let is_told = |note: &String| note.starts_with("skipped 1 task with the result of an earlier");
-    assert!(imported.notes.iter().any(is_told), "{:?}", imported.notes);
+    let is_skip_note =
+        |note: &String| note.starts_with("skipped 1 task with the result of an earlier");
+    assert!(
+        imported.notes.iter().any(is_skip_note),
+        "{:?}",
+        imported.notes
+    );
 }
 
 #[test]

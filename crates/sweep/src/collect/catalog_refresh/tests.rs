@@ -17,8 +17,8 @@ fn region(name: &str) -> Region {
 #[tokio::test]
 async fn what_was_told_is_kept_and_what_refuses_is_said() {
     let kind = InstanceType::new("m5.large").expect("a type");
-    let told = BTreeMap::from([(kind.clone(), UsdPerHour::from_micros(99_000))]);
-    let prices = FakePrices::new(BTreeMap::from([(region("eu-west-1"), told)]));
+    let listed = BTreeMap::from([(kind.clone(), UsdPerHour::from_micros(99_000))]);
+    let prices = FakePrices::new(BTreeMap::from([(region("eu-west-1"), listed)]));
     let markets = FakeMarkets::default();
     markets.refuse();
     let both = [region("eu-west-1"), region("us-east-1")];

@@ -38,7 +38,7 @@ pub struct Wanted<'a> {
 
 /// Where five-minute metrics begin: a full hour, where hourly metrics end. With hourly metrics,
 /// less than a day of five-minute metrics is enough.
-pub(crate) fn looked_back(wanted: &Wanted<'_>) -> Timestamp {
+pub(crate) fn five_minute_metrics_from(wanted: &Wanted<'_>) -> Timestamp {
     const LESS_THAN_A_DAY: Duration = Duration::from_secs(23 * 3600);
     let back = wanted.policy.idle_after() * 2 + METRICS_SLACK;
     let back = match wanted.policy.history_days {

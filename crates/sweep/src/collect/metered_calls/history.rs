@@ -10,7 +10,7 @@ use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::{NodeId, Region};
 use jiff::Timestamp;
 
-use crate::collect::metered_calls::budget::{Wanted, looked_back, within};
+use crate::collect::metered_calls::budget::{Wanted, five_minute_metrics_from, within};
 use crate::collect::metered_calls::{Paid, utilization};
 
 /// The most nodes whose history is stored: each takes 14 KB of memory.
@@ -25,10 +25,10 @@ impl Paid {
         &mut self,
         node: &NodeId,
         before: Option<MetricSeries>,
-        told: MetricSeries,
+        new_series: MetricSeries,
         wanted: &Wanted<'_>,
     ) -> MetricSeries {
-        match joined(before, told, wanted) {
+        match joined(before, new_series, wanted) {
             Joined::Both(series) => series,
             Joined::NewOnly(series) => {
                 self.with_history.remove(node);
@@ -102,16 +102,16 @@ pub(crate) enum Joined {
 
 pub(crate) fn joined(
     before: Option<MetricSeries>,
-    told: MetricSeries,
+    new_series: MetricSeries,
     wanted: &Wanted<'_>,
 ) -> Joined {
     let newest = before
         .as_ref()
         .and_then(|series| series.points().next_back());
-    let has_gap = newest.is_none_or(|newest| newest.end < looked_back(wanted));
+    let has_gap = newest.is_none_or(|newest| newest.end < five_minute_metrics_from(wanted));
     match before.filter(|_| !has_gap) {
-        Some(before) => Joined::Both(before.renewed(told, kept(wanted))),
-        None => Joined::NewOnly(told),
+        Some(before) => Joined::Both(before.renewed(new_series, kept(wanted))),
+        None => Joined::NewOnly(new_series),
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn kept(wanted: &Wanted<'_>) -> Duration {
 /// days before.
 pub(crate) fn window(wanted: &Wanted<'_>) -> Option<(Timestamp, Timestamp)> {
     let from = wanted.now.checked_sub(wanted.policy.history()).ok()?;
-    let window = (full_hour(from), looked_back(wanted));
+    let window = (full_hour(from), five_minute_metrics_from(wanted));
     (window.0 < window.1).then_some(window)
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::account::{Account, REGIONS_AT_ONCE, is_older};
 use crate::collect::metered_calls::budget::{
-    METRICS_PER_IDLE_TIME, Wanted, affordable, looked_back,
+    METRICS_PER_IDLE_TIME, Wanted, affordable, five_minute_metrics_from,
 };
 use crate::collect::metered_calls::history::{Joined, joined, kept, window};
 use crate::collect::metered_calls::{Paid, spent};
@@ -22,7 +22,7 @@ use crate::collect::metered_calls::{Paid, spent};
 pub(crate) struct Insights {
     /// When they were requested last.
     at: Timestamp,
-    told: BTreeMap<TaskFamily, MetricSeries>,
+    series: BTreeMap<TaskFamily, MetricSeries>,
     /// Families whose hourly metrics of the days before were requested.
     with_history: BTreeSet<TaskFamily>,
     refused: Vec<Gap>,
@@ -35,7 +35,7 @@ impl Paid {
     /// Container Insights by task family; empty if Container Insights is disabled.
     pub fn insights(&self) -> BTreeMap<TaskFamily, MetricSeries> {
         let kept = self.insights.as_ref();
-        kept.map(|kept| kept.told.clone()).unwrap_or_default()
+        kept.map(|kept| kept.series.clone()).unwrap_or_default()
     }
 
     pub(crate) async fn refresh_insights(
@@ -61,19 +61,19 @@ impl Paid {
         }
         let before = source.metrics_requested();
         let (old, old_history) = match self.insights.take() {
-            Some(old) => (old.told, old.with_history),
+            Some(old) => (old.series, old.with_history),
             None => Default::default(),
         };
         let mut fresh = Insights {
             at: wanted.now,
-            told: BTreeMap::new(),
+            series: BTreeMap::new(),
             with_history: old_history,
             refused: Vec::new(),
         };
-        let recent = (looked_back(wanted), wanted.now);
+        let recent = (five_minute_metrics_from(wanted), wanted.now);
         let answers = of_tasks(source, families.clone(), recent, &mut fresh.refused).await;
-        let told = answers.into_iter().flat_map(|answer| answer.told);
-        fresh.take(told.collect(), old, wanted);
+        let new_series = answers.into_iter().flat_map(|answer| answer.series);
+        fresh.take(new_series.collect(), old, wanted);
         self.pay(source, before);
         let before = source.metrics_requested();
         let left = affordable(self.left(wanted.policy), METRICS_PER_FAMILY);
@@ -88,11 +88,14 @@ impl Insights {
     /// Adds the new series to the stored ones. A family without a new series is dropped.
     fn take(
         &mut self,
-        told: BTreeMap<TaskFamily, MetricSeries>,
+        new_series: BTreeMap<TaskFamily, MetricSeries>,
         mut old: BTreeMap<TaskFamily, MetricSeries>,
         wanted: &Wanted<'_>,
     ) {
-        for (family, series) in told.into_iter().filter(|(_, series)| !series.is_empty()) {
+        for (family, series) in new_series
+            .into_iter()
+            .filter(|(_, series)| !series.is_empty())
+        {
             let series = match joined(old.remove(&family), series, wanted) {
                 Joined::Both(series) => series,
                 Joined::NewOnly(series) => {
@@ -100,10 +103,11 @@ impl Insights {
                     series
                 }
             };
-            self.told.insert(family, series);
+            self.series.insert(family, series);
         }
-        let told = &self.told;
-        self.with_history.retain(|family| told.contains_key(family));
+        let stored = &self.series;
+        self.with_history
+            .retain(|family| stored.contains_key(family));
     }
 
     /// Requests the hours before the new series, for families that lack them. If the budget does
@@ -119,7 +123,7 @@ impl Insights {
         };
         families.values_mut().for_each(|families| {
             families.retain(|family| {
-                self.told.contains_key(family) && !self.with_history.contains(family)
+                self.series.contains_key(family) && !self.with_history.contains(family)
             });
         });
         families.retain(|_, families| !families.is_empty());
@@ -135,12 +139,12 @@ impl Insights {
         let answers = of_tasks(source, families, window, &mut self.refused).await;
         for mut answer in answers {
             for family in answer.families {
-                let Some(newer) = self.told.remove(&family) else {
+                let Some(newer) = self.series.remove(&family) else {
                     continue;
                 };
-                let older = answer.told.remove(&family).unwrap_or_default();
+                let older = answer.series.remove(&family).unwrap_or_default();
                 let series = older.renewed(newer, kept(wanted));
-                self.told.insert(family.clone(), series);
+                self.series.insert(family.clone(), series);
                 self.with_history.insert(family);
             }
         }
@@ -150,7 +154,7 @@ impl Insights {
 /// The answer of one region about some families.
 struct FamilyAnswer {
     families: BTreeSet<TaskFamily>,
-    told: BTreeMap<TaskFamily, MetricSeries>,
+    series: BTreeMap<TaskFamily, MetricSeries>,
 }
 
 /// Requests several regions at the same time. A region that refuses becomes a gap.
@@ -165,17 +169,17 @@ async fn of_tasks(
         (region, families, answer)
     });
     let mut answers = stream::iter(calls).buffered(REGIONS_AT_ONCE);
-    let mut all = Vec::new();
+    let mut region_answers = Vec::new();
     while let Some((region, families, answer)) = answers.next().await {
         match answer {
-            Ok(told) => all.push(FamilyAnswer { families, told }),
+            Ok(series) => region_answers.push(FamilyAnswer { families, series }),
             Err(error) => {
                 let scope = format!("{region}: metrics of tasks");
                 refused.push(Refused::from(error).gap(scope));
             }
         }
     }
-    all
+    region_answers
 }
 
 /// The task families on Fargate, by region.

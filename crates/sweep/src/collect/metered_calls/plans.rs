@@ -19,7 +19,7 @@ pub(crate) struct Plans {
     /// When they were requested last.
     at: Timestamp,
     /// The last answer, or the one before if that was refused.
-    told: Vec<Commitment>,
+    commitments: Vec<Commitment>,
     /// Accounts that refused.
     refused: Vec<Gap>,
 }
@@ -50,19 +50,23 @@ impl Paid {
         let answer = source.plans(wanted.now).await;
         let made = source.requests().saturating_sub(before);
         self.spent = self.spent + requests_for(made);
-        let kept = self.plans.take().map(|kept| kept.told);
-        let (told, refused) = match answer {
-            Ok(told) => (told, source.take_gaps()),
+        let kept = self.plans.take().map(|kept| kept.commitments);
+        let (commitments, refused) = match answer {
+            Ok(commitments) => (commitments, source.take_gaps()),
             Err(error) => (kept.unwrap_or_default(), gap(error.into())),
         };
         let at = wanted.now;
-        let plans = self.plans.insert(Plans { at, told, refused });
+        let plans = self.plans.insert(Plans {
+            at,
+            commitments,
+            refused,
+        });
         plans.refused.clone()
     }
 
     /// The plans that have not expired.
     pub fn plans(&self, now: Timestamp) -> impl Iterator<Item = &Commitment> {
-        let told = self.plans.iter().flat_map(|kept| &kept.told);
-        told.filter(move |plan| plan.until.is_none_or(|until| now < until))
+        let commitments = self.plans.iter().flat_map(|kept| &kept.commitments);
+        commitments.filter(move |plan| plan.until.is_none_or(|until| now < until))
     }
 }

@@ -71,7 +71,7 @@ async fn refreshed(
         ..MetricsPolicy::default()
     };
     let (inventory, mut paid) = (inventory(nodes), Paid::default());
-    let mut told = Vec::new();
+    let mut refreshes = Vec::new();
     for second in seconds {
         let wanted = Wanted {
             inventory: &inventory,
@@ -81,9 +81,9 @@ async fn refreshed(
         };
         let gaps = paid.refresh(&account, &wanted).await;
         let scopes = gaps.into_iter().map(|gap| gap.scope).collect();
-        told.push((metrics.metrics_requested(), scopes));
+        refreshes.push((metrics.metrics_requested(), scopes));
     }
-    told
+    refreshes
 }
 
 const HOUR: i64 = 3600;
@@ -93,8 +93,11 @@ const DAY: i64 = 24 * HOUR;
 #[tokio::test]
 async fn metrics_are_asked_for_once_an_hour_and_within_the_budget() {
     let check = async |nodes, budget, seconds: &[i64], expect: &[(u64, &str)]| {
-        let told = refreshed(nodes, budget, None, seconds).await;
-        let got: Vec<(u64, String)> = told.into_iter().map(|(n, g)| (n, g.join(", "))).collect();
+        let refreshes = refreshed(nodes, budget, None, seconds).await;
+        let got: Vec<(u64, String)> = refreshes
+            .into_iter()
+            .map(|(n, g)| (n, g.join(", ")))
+            .collect();
         let expect: Vec<_> = expect.iter().map(|(n, g)| (*n, (*g).to_owned())).collect();
         assert_eq!(got, expect, "{nodes} nodes for {budget}");
     };
@@ -128,7 +131,7 @@ async fn metrics_are_asked_for_once_an_hour_and_within_the_budget() {
 /// gap of the bill.
 async fn free(versions: &[(i64, BillVersion)]) -> Vec<(u64, bool)> {
     let mut paid = Paid::default();
-    let mut told = Vec::new();
+    let mut refreshes = Vec::new();
     for (second, version) in versions {
         let bill = FakeBill::new(Ok(BTreeMap::new())).with_version(version.clone());
         let wanted = Wanted {
@@ -141,21 +144,21 @@ async fn free(versions: &[(i64, BillVersion)]) -> Vec<(u64, bool)> {
         let has_gap = gaps.iter().any(|gap| gap.reason == "an invalid row");
         // One request for Savings Plans, which are free of the version.
         let plans = u64::from(*second == 0 || *second >= DAY);
-        told.push((bill.requests() - plans, has_gap));
+        refreshes.push((bill.requests() - plans, has_gap));
     }
-    told
+    refreshes
 }
 
 #[tokio::test]
 async fn a_free_bill_is_read_again_when_it_has_changed_or_the_day_has() {
     let is = |version: &str| BillVersion::Is(version.to_owned());
-    let told = free(&[(0, is("a")), (60, is("a")), (120, is("b")), (DAY, is("b"))]).await;
-    assert_eq!(told, [(3, true), (0, true), (3, true), (3, true)]);
+    let refreshes = free(&[(0, is("a")), (60, is("a")), (120, is("b")), (DAY, is("b"))]).await;
+    assert_eq!(refreshes, [(3, true), (0, true), (3, true), (3, true)]);
     let unfinished = BillVersion::Unfinished;
-    let told = free(&[(0, unfinished.clone()), (60, is("a")), (120, unfinished)]).await;
-    assert_eq!(told, [(3, true), (3, true), (0, true)]);
-    let told = free(&[(0, BillVersion::Unknown), (60, BillVersion::Unknown)]).await;
-    assert_eq!(told, [(3, true), (3, true)]);
+    let refreshes = free(&[(0, unfinished.clone()), (60, is("a")), (120, unfinished)]).await;
+    assert_eq!(refreshes, [(3, true), (3, true), (0, true)]);
+    let refreshes = free(&[(0, BillVersion::Unknown), (60, BillVersion::Unknown)]).await;
+    assert_eq!(refreshes, [(3, true), (3, true)]);
 }
 
 #[tokio::test]
@@ -193,8 +196,8 @@ async fn a_bill_that_is_refused_or_too_dear_is_a_gap() {
         operation: "ce:GetCostAndUsageWithResources".to_owned(),
         message: "no".to_owned(),
     }));
-    let told = refreshed(0, 1_000_000, Some(&denied), &[0]).await;
-    assert_eq!(told, [(0, vec!["bill by resource".to_owned()])]);
+    let refreshes = refreshed(0, 1_000_000, Some(&denied), &[0]).await;
+    assert_eq!(refreshes, [(0, vec!["bill by resource".to_owned()])]);
     let both = vec!["bill by resource".to_owned(), "Savings Plans".to_owned()];
     let none = FakeBill::new(Ok(BTreeMap::new()));
     let broke = refreshed(0, 9_999, Some(&none), &[0]).await;
@@ -205,7 +208,7 @@ async fn a_bill_that_is_refused_or_too_dear_is_a_gap() {
 
 #[tokio::test]
 async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_for() {
-    let told = |micros, estimated| {
+    let billed_days = |micros, estimated| {
         vec![BilledDay {
             day: "2026-03-01".to_owned(),
             total: Usd::from_micros(micros),
@@ -229,15 +232,15 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
         };
         paid.refresh(&account, &wanted).await
     };
-    assert!(ask(&mut paid, 0, told(5, true)).await.is_empty());
+    assert!(ask(&mut paid, 0, billed_days(5, true)).await.is_empty());
     assert!(paid.days()[0].estimated);
     // Costs by resource, by service, by tag and by the tag of Ebb, and Savings Plans: one cent each.
     assert_eq!(paid.spent, Usd::from_micros(50_000));
     // The bill is stored until Cost Explorer may have newer data.
-    ask(&mut paid, 11 * HOUR, told(6, false)).await;
+    ask(&mut paid, 11 * HOUR, billed_days(6, false)).await;
     assert!(paid.days()[0].estimated);
-    ask(&mut paid, 12 * HOUR, told(6, false)).await;
-    assert_eq!(paid.days(), told(6, false));
+    ask(&mut paid, 12 * HOUR, billed_days(6, false)).await;
+    assert_eq!(paid.days(), billed_days(6, false));
     assert_eq!(paid.spent, Usd::from_micros(80_000));
     // Without a bill source the stored bill no longer counts.
     let nobody = account(None, None);
@@ -317,7 +320,7 @@ async fn families_of_tasks_are_asked_about_as_often_as_nodes_and_within_the_budg
             ..MetricsPolicy::default()
         };
         let mut paid = Paid::default();
-        for (second, asked) in expect {
+        for (second, requested) in expect {
             let wanted = Wanted {
                 inventory: &inventory,
                 fleet: &FleetState::default(),
@@ -325,8 +328,8 @@ async fn families_of_tasks_are_asked_about_as_often_as_nodes_and_within_the_budg
                 now: at(*second),
             };
             assert_eq!(paid.refresh(&account, &wanted).await.len(), gaps);
-            assert_eq!(metrics.metrics_requested(), *asked, "after {second} s");
-            assert_eq!(paid.insights().len(), usize::from(*asked > 0));
+            assert_eq!(metrics.metrics_requested(), *requested, "after {second} s");
+            assert_eq!(paid.insights().len(), usize::from(*requested > 0));
         }
     };
     check(1_000, &[(0, 7), (3_599, 7), (3_600, 14)], 0).await;

@@ -56,7 +56,7 @@ fn scopes(gaps: &[Gap]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_single_look_asks_only_for_what_is_lacking() {
+async fn a_single_scan_asks_only_for_what_is_lacking() {
     let machines = [
         ("eu-west-1", "x99.large"),
         ("us-east-1", "m5.large"),
@@ -64,15 +64,15 @@ async fn a_single_look_asks_only_for_what_is_lacking() {
     ];
     let (source, mut listed) = (source(&["eu-west-1", "us-east-1"]), Listed::default());
     let (inventory, built_in) = (running(&machines), Catalogue::built_in());
-    let look = (Renew::MISSING, at(0));
-    let (told, gaps) = listed.refresh(&source, built_in, &inventory, look).await;
+    let scan = (Renew::MISSING, at(0));
+    let (refreshed, gaps) = listed.refresh(&source, built_in, &inventory, scan).await;
     assert_eq!(
         scopes(&gaps),
         ["eu-west-3: list prices", "eu-west-3: machine types"]
     );
-    let of: Vec<&Region> = told.regions.keys().collect();
-    assert_eq!(of, [&region("eu-west-1")]);
-    let catalogue = built_in.with(&told);
+    let regions: Vec<&Region> = refreshed.regions.keys().collect();
+    assert_eq!(regions, [&region("eu-west-1")]);
+    let catalogue = built_in.with(&refreshed);
     let price = catalogue.on_demand(&region("eu-west-1"), &kind("x99.large"));
     assert_eq!(price, Some(UsdPerHour::from_micros(99_000)));
     assert!(catalogue.spec(&kind("x99.large")).is_some());
@@ -97,15 +97,15 @@ async fn old_lists_are_asked_for_in_turns_by_the_week_and_what_refuses_by_the_ho
     let mut check = async |hours: i64, expect: &[&str], gaps: usize| {
         let catalogue = Catalogue::built_in().with(&kept);
         let sweep = (Renew::old(SOON), at(hours));
-        let (told, said) = listed.refresh(&source, &catalogue, &inventory, sweep).await;
-        kept.absorb(told);
-        let asked = source.take_asked();
-        let asked: Vec<&str> = asked
+        let (refreshed, missing) = listed.refresh(&source, &catalogue, &inventory, sweep).await;
+        kept.absorb(refreshed);
+        let requests = source.take_asked();
+        let regions: Vec<&str> = requests
             .iter()
             .filter_map(|one| one.split(' ').next())
             .collect();
         assert_eq!(
-            (asked, said.len()),
+            (regions, missing.len()),
             (expect.to_vec(), gaps),
             "after {hours} h"
         );
@@ -134,10 +134,10 @@ async fn types_that_batch_may_start_are_asked_about_and_those_nobody_knows_are_n
     inventory.batch.environments.push(environment);
     let (source, mut listed) = (source(&["eu-west-1"]), Listed::default());
     let now = (Renew::old(SOON), at(0));
-    let (told, gaps) = listed
+    let (refreshed, gaps) = listed
         .refresh(&source, Catalogue::built_in(), &inventory, now)
         .await;
-    let types: Vec<&str> = told.types.keys().map(InstanceType::as_str).collect();
+    let types: Vec<&str> = refreshed.types.keys().map(InstanceType::as_str).collect();
     assert_eq!(types, ["x99.large", "x99.xlarge", "z8.large"]);
     assert_eq!(scopes(&gaps), ["eu-west-1: machine types"]);
     assert!(
@@ -146,7 +146,7 @@ async fn types_that_batch_may_start_are_asked_about_and_those_nobody_knows_are_n
         gaps[0].reason
     );
     source.take_asked();
-    let catalogue = Catalogue::built_in().with(&told);
+    let catalogue = Catalogue::built_in().with(&refreshed);
     let (_, gaps) = listed.refresh(&source, &catalogue, &inventory, now).await;
     assert_eq!(source.take_asked(), Vec::<String>::new());
     assert_eq!(gaps.len(), 1, "it is said until it is known");
@@ -179,9 +179,9 @@ async fn a_list_that_does_not_come_in_time_is_a_gap_and_delays_nothing() {
     let inventory = running(&[("eu-west-1", "x99.large")]);
     let now = (Renew::old(Duration::from_millis(20)), at(0));
     let mut listed = Listed::default();
-    let asked = listed.refresh(&Silent, Catalogue::built_in(), &inventory, now);
-    let (told, gaps) = asked.await;
-    assert!(told.is_empty());
+    let refresh = listed.refresh(&Silent, Catalogue::built_in(), &inventory, now);
+    let (refreshed, gaps) = refresh.await;
+    assert!(refreshed.is_empty());
     assert_eq!(
         scopes(&gaps),
         ["eu-west-1: list prices", "eu-west-1: machine types"]

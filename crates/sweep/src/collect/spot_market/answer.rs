@@ -23,7 +23,7 @@ pub(crate) const DAILY: Duration = Duration::from_secs(24 * 3600);
 pub(crate) struct StoredAnswer<T> {
     /// When it was requested last.
     at: Timestamp,
-    pub(crate) told: Option<(Timestamp, T)>,
+    pub(crate) last: Option<(Timestamp, T)>,
     refused: Option<Refused>,
 }
 
@@ -31,7 +31,7 @@ impl<T> Default for StoredAnswer<T> {
     fn default() -> Self {
         Self {
             at: Timestamp::UNIX_EPOCH,
-            told: None,
+            last: None,
             refused: None,
         }
     }
@@ -44,7 +44,7 @@ impl<T> StoredAnswer<T> {
         &mut self,
         every: Duration,
         now: Timestamp,
-        ask: impl Future<Output = CloudResult<T>>,
+        request: impl Future<Output = CloudResult<T>>,
     ) {
         let every = match self.refused {
             Some(_) => every.min(SPOT_AGE),
@@ -54,20 +54,20 @@ impl<T> StoredAnswer<T> {
             return;
         }
         self.at = now;
-        match ask.await {
-            Ok(told) => (self.told, self.refused) = (Some((now, told)), None),
+        match request.await {
+            Ok(value) => (self.last, self.refused) = (Some((now, value)), None),
             Err(error) => self.refused = Some(error.into()),
         }
     }
 
     pub(crate) fn within(&self, age: Duration, now: Timestamp) -> Option<&T> {
-        let (at, told) = self.told.as_ref()?;
-        (!is_older(*at, now, age)).then_some(told)
+        let (at, value) = self.last.as_ref()?;
+        (!is_older(*at, now, age)).then_some(value)
     }
 
     pub(crate) fn gap(&self, scope: impl FnOnce() -> String) -> Option<Gap> {
         let refused = self.refused.clone()?;
-        let last = match &self.told {
+        let last = match &self.last {
             Some((at, _)) => format!("; last response at {}", at.strftime("%Y-%m-%d %H:%M UTC")),
             None => String::new(),
         };

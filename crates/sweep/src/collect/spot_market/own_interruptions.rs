@@ -28,7 +28,7 @@ const MAX_COUNTED: usize = 10_000;
 /// Observations of each type in each region.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Own {
-    seen: BTreeMap<Region, BTreeMap<InstanceType, Watched>>,
+    observed: BTreeMap<Region, BTreeMap<InstanceType, Watched>>,
     /// Interrupted machines that were counted and are still listed.
     counted: BTreeSet<NodeId>,
     last: Option<Timestamp>,
@@ -56,7 +56,7 @@ impl Own {
             if !runs && !machine.is_taken_back {
                 continue;
             }
-            let of_region = self.seen.entry(machine.region.clone()).or_default();
+            let of_region = self.observed.entry(machine.region.clone()).or_default();
             let watched = of_region.entry(machine.instance_type.clone()).or_default();
             if runs {
                 watched.seconds = watched.seconds.saturating_add(seconds.unwrap_or(0));
@@ -72,7 +72,7 @@ impl Own {
 
     /// The observations of a type; `None` if it was observed for less than an hour in all.
     pub(crate) fn of(&self, region: &Region, kind: &InstanceType) -> Option<OwnInterruptions> {
-        let watched = self.seen.get(region)?.get(kind)?;
+        let watched = self.observed.get(region)?.get(kind)?;
         let machine_hours = watched.seconds / 3600;
         (machine_hours > 0).then_some(OwnInterruptions {
             count: watched.taken_back,
@@ -86,14 +86,14 @@ impl Own {
             return;
         }
         self.halved = Some(now);
-        for of_region in self.seen.values_mut() {
+        for of_region in self.observed.values_mut() {
             of_region.retain(|_, watched| {
                 watched.taken_back /= 2;
                 watched.seconds /= 2;
                 watched.seconds > 0
             });
         }
-        self.seen.retain(|_, of_region| !of_region.is_empty());
+        self.observed.retain(|_, of_region| !of_region.is_empty());
     }
 }
 

@@ -99,7 +99,7 @@ impl Scores {
     /// The scores that still count.
     pub(crate) fn current_scores(&self, now: Timestamp) -> impl Iterator<Item = SpotScore> {
         self.wishes.iter().filter_map(move |kept| {
-            let (at, score) = kept.score.told?;
+            let (at, score) = kept.score.last?;
             Some(SpotScore {
                 wish: kept.wish.clone(),
                 score: score.filter(|_| !is_older(at, now, HOLDS))?,

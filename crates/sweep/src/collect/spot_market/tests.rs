@@ -125,9 +125,13 @@ async fn prices_are_asked_for_hourly_and_the_rest_daily() {
             (Catalogue::built_in(), at(hours)),
         )
         .await;
-        let asked = source.asked();
+        let request_counts = source.asked();
         let names = ["spot_prices", "zones", "reserved", "interruptions"];
-        assert_eq!(names.map(|name| asked[name]), expect, "after {hours} h");
+        assert_eq!(
+            names.map(|name| request_counts[name]),
+            expect,
+            "after {hours} h"
+        );
     };
     check(0, [1, 1, 1, 1]).await;
     check(0, [1, 1, 1, 1]).await;
@@ -142,14 +146,14 @@ async fn a_refusal_is_said_and_what_was_told_before_holds_for_a_time() {
         .await;
     source.refuse();
     let mut check = async |hours: i64, spot: usize, commitments: usize, gaps: usize| {
-        let mut seen = inventory();
-        sold.refresh(&source, &mut seen, (Catalogue::built_in(), at(hours)))
+        let mut inventory = inventory();
+        sold.refresh(&source, &mut inventory, (Catalogue::built_in(), at(hours)))
             .await;
-        let markets = &seen.markets;
+        let markets = &inventory.markets;
         assert_eq!(markets.spot.len(), spot, "after {hours} h");
         assert_eq!(markets.commitments.len(), commitments, "after {hours} h");
-        assert_eq!(seen.gaps.len(), gaps, "{:?}", seen.gaps);
-        seen.gaps
+        assert_eq!(inventory.gaps.len(), gaps, "{:?}", inventory.gaps);
+        inventory.gaps
     };
     let gaps = check(2, 1, 1, 1).await;
     assert_eq!(gaps[0].scope, "eu-central-1: spot prices");
@@ -187,13 +191,13 @@ async fn what_is_offered_on_spot_is_scored_now_and_then_and_refusals_are_said() 
     let mut scores = Scores::default();
     scores.refresh(&source, at(0)).await;
     assert_eq!(source.asked().get("spot_score"), None, "nothing is offered");
-    let mut check = async |hours: i64, asked: usize, told: usize| {
+    let mut check = async |hours: i64, requests: usize, current: usize| {
         scores.want([wish(OFFERED, 4)].into_iter(), at(hours));
         scores.refresh(&source, at(hours)).await;
-        assert_eq!(source.asked()["spot_score"], asked, "after {hours} h");
+        assert_eq!(source.asked()["spot_score"], requests, "after {hours} h");
         assert_eq!(
             scores.current_scores(at(hours)).count(),
-            told,
+            current,
             "after {hours} h"
         );
         scores.gaps().collect::<Vec<_>>()
@@ -212,14 +216,15 @@ async fn what_is_offered_on_spot_is_scored_now_and_then_and_refusals_are_said() 
 async fn few_new_questions_are_asked_within_a_day_and_likely_ones_not_anew() {
     let source = FakeMarkets::new(Markets::default(), Advisor::default());
     let mut scores = Scores::default();
-    let mut check = async |hours: i64, offered: Vec<SpotWish>, asked: usize, gaps: usize| {
+    let mut check = async |hours: i64, offered: Vec<SpotWish>, requests: usize, gaps: usize| {
         scores.want(offered.into_iter(), at(hours));
         scores.refresh(&source, at(hours)).await;
         let made = source.asked().get("spot_score").copied();
-        assert_eq!(made, Some(asked), "after {hours} h");
+        assert_eq!(made, Some(requests), "after {hours} h");
         assert_eq!(scores.gaps().count(), gaps, "after {hours} h");
     };
-    let machines = |all: std::ops::Range<u32>| all.map(|n| wish(OFFERED, n)).collect::<Vec<_>>();
+    let machines =
+        |numbers: std::ops::Range<u32>| numbers.map(|n| wish(OFFERED, n)).collect::<Vec<_>>();
     // The five with the greatest saving of seven.
     check(0, machines(1..8), 5, 0).await;
     // Others wait for another day, even if the earlier ones are no longer recommended.

@@ -44,7 +44,7 @@ impl Task {
             peak_memory: Some(peak(Bytes::mib(2_600))),
             disk_read: Some(Bytes::gib(1)),
             disk_written: Some(Bytes::gib(1)),
-            requested: asked(2, 4),
+            requested: request(2, 4),
             peak_cores: Some(MilliCores((self.cores * 1000.0) as u64)),
             last_progress: clock(until),
             tools: vec![ToolUsage {
@@ -82,7 +82,7 @@ fn peak(bytes: Bytes) -> PeakMemory {
     }
 }
 
-fn asked(cores: u64, gib: u64) -> Requested {
+fn request(cores: u64, gib: u64) -> Requested {
     Requested {
         cores: Some(MilliCores::cores(cores)),
         memory: Some(Bytes::gib(gib)),
@@ -124,10 +124,10 @@ fn earlier(
 
 /// Samples of one state for most of the time, and of running for the rest.
 fn mostly(state: TaskState, usage: &mut StepUsage, wall: Duration) {
-    let seen = |samples, time| Sampled { samples, time };
+    let sampled = |samples, time| Sampled { samples, time };
     usage.detail.states = BTreeMap::from([
-        (state, seen(900, wall.mul_f64(0.9))),
-        (TaskState::Running, seen(100, wall.mul_f64(0.1))),
+        (state, sampled(900, wall.mul_f64(0.9))),
+        (TaskState::Running, sampled(100, wall.mul_f64(0.1))),
     ]);
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn of_steps() -> Vec<Vec<Task>> {
             .chain([spinning])
             .collect(),
         earlier("trim", 24, ended, |usage, _| {
-            usage.requested = asked(4, 14);
+            usage.requested = request(4, 14);
             usage.peak_memory = Some(peak(Bytes::mib(700)));
         })
         .collect(),
