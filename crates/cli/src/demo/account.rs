@@ -148,7 +148,6 @@ pub(super) struct JobSpec {
     /// The run and pipeline in its tags.
     pub(super) run_tag: Option<String>,
     pub(super) pipeline: Option<String>,
-    #[serde(rename = "asked")]
     pub(super) request: ResourceRequest,
     /// Observations of the probe; `None` without a probe.
     pub(super) run: Option<RunSpec>,
@@ -175,7 +174,6 @@ pub(super) struct FargateJobSpec {
     /// When it ended; `None` if it still runs.
     pub(super) stopped: Option<u64>,
     pub(super) task: String,
-    #[serde(rename = "asked")]
     pub(super) request: ResourceRequest,
     /// Container Insights of its family while it runs.
     pub(super) insights: Option<InsightsSpec>,
@@ -230,7 +228,6 @@ pub(super) struct StepSpec {
     /// The Nextflow run that started it, from its node. Runs follow one another; each has this
     /// length in minutes.
     pub(super) launched: Option<u64>,
-    #[serde(rename = "asked")]
     pub(super) request: ResourceRequest,
     pub(super) peak_cores: f64,
     pub(super) peak_mib: u64,

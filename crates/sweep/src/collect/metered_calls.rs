@@ -199,11 +199,10 @@ impl Paid {
         }
         // The cost of Ebb itself is the first to go without.
         let own = (paid, affords(requests + 1));
-        let requested_tags =
-            OwnBill::requested_tags(self.own_bill.as_ref(), &tags, own, wanted.now);
+        let all_tags = OwnBill::requested_tags(self.own_bill.as_ref(), &tags, own, wanted.now);
         let before = source.requests();
         let by_node = source.by_resource(wanted.now).await;
-        let days = source.by_day(wanted.now, &requested_tags).await;
+        let days = source.by_day(wanted.now, &all_tags).await;
         let others = source.take_gaps();
         let made = source.requests().saturating_sub(before);
         self.spent = self.spent + requests_for(made);
@@ -226,7 +225,7 @@ impl Paid {
         }
         match days {
             Ok(mut days) => {
-                if requested_tags.iter().any(|tag| tag == OWN_TAG) {
+                if all_tags.iter().any(|tag| tag == OWN_TAG) {
                     self.own_bill = Some(OwnBill::take(&mut days, &tags, wanted.now));
                 }
                 bill.days = days;
