@@ -105,7 +105,7 @@ fn predicted(
 ) -> Option<f64> {
     let phases = one.work.phases.iter();
     let step = offer::Step {
-        seen: &[one.as_seen()],
+        seen: &[one.observed_tasks()],
         // A step that keeps more cores busy than the other type has is still compared.
         cores: (phases.map(|phase| phase.cores).max()?)
             .min(MilliCores::cores(other.on.vcpus.into())),

@@ -69,8 +69,8 @@ pub(crate) fn work(run: &Run) -> Option<Work> {
 
 /// Share of the sampled time of a task in these states; `None` without samples.
 pub(crate) fn share_of_time(run: &Run, states: &[TaskState]) -> Option<f64> {
-    let all: Duration = run.detail.states.values().map(|sampled| sampled.time).sum();
-    let of = |state: &TaskState| run.detail.states.get(state).map(|sampled| sampled.time);
+    let all: Duration = run.detail.states.values().map(|samples| samples.time).sum();
+    let of = |state: &TaskState| run.detail.states.get(state).map(|samples| samples.time);
     let these: Duration = states.iter().filter_map(of).sum();
     (!all.is_zero()).then(|| these.as_secs_f64() / all.as_secs_f64())
 }
