@@ -96,7 +96,7 @@ pub(crate) fn observed(
     }
     let least = facts.policy.idle.min_coverage();
     // Count slots, because the window starts within an hour and only a part of that hour counts.
-    let coverage_in = |window| facts.hours.nodes.get(id)?.seen_in(window);
+    let coverage_in = |window| facts.hours.nodes.get(id)?.observed_share(window);
     let hours = facts.hours.nodes.get(id);
     let first = hours.and_then(|hours| Some(hours.hours().next()?.0));
     let begins = [
@@ -148,7 +148,7 @@ pub(crate) fn of_runs<'r>(
         let kept = node.latest.as_ref()?.end.checked_sub(tick * MINUTES_KEPT);
         let share = match kept.is_ok_and(|kept| window.from >= kept) {
             true => node.seen.coverage(window.from, window.to, tick),
-            false => facts.hours.nodes.get(id)?.seen_in(window),
+            false => facts.hours.nodes.get(id)?.observed_share(window),
         };
         let seconds = window.length().as_secs();
         covered = covered.saturating_add(seconds.saturating_mul(share?.ppm().into()));
