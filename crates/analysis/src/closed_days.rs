@@ -193,17 +193,17 @@ mod tests {
             let costs = history.since_first_cost(&pipeline(name));
             costs.values().next().copied()
         };
-        let seen = |before: &SpendHistory, total: i64, a: i64| {
+        let after_sweep = |before: &SpendHistory, total: i64, a: i64| {
             let days = [day("2026-09-17", total, false), day("2026-09-21", 9, true)];
             with_days(before, (&days, &sums_of(a)), &policy, at(0))
         };
-        let first = seen(&SpendHistory::default(), 100, 7);
+        let first = after_sweep(&SpendHistory::default(), 100, 7);
         assert_eq!(first.days.len(), 1, "an open day is not stored");
         assert_eq!(cost(&first, "a"), Some(Some(Usd::from_micros(7))));
         assert_eq!(cost(&first, "b"), Some(None), "unknown is not zero");
         assert_eq!(cost(&first, "c"), None);
-        assert_eq!(seen(&first, 100, 3), first, "a sweep that sees less");
-        let changed = seen(&first, 101, 3);
+        assert_eq!(after_sweep(&first, 100, 3), first, "a sweep that sees less");
+        let changed = after_sweep(&first, 101, 3);
         assert_eq!(cost(&changed, "a"), Some(Some(Usd::from_micros(3))));
         let mut other = policy.clone();
         other.costs.rest = RestOfMachine::Spread;

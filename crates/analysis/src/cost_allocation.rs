@@ -152,15 +152,16 @@ struct Allocator<'a> {
 impl<'a> Allocator<'a> {
     fn billed_days(&mut self) -> (Vec<BilledDayShares>, Vec<CostDay>) {
         let now = self.facts.now;
-        let told = self
+        let billed_days = self
             .facts
             .billed
             .iter()
             .filter(|day| is_whole(&day.day, now));
-        let told: BTreeMap<&str, &BilledDay> = told.map(|day| (day.day.as_str(), day)).collect();
+        let billed_days: BTreeMap<&str, &BilledDay> =
+            billed_days.map(|day| (day.day.as_str(), day)).collect();
         // The parts of a day for the ledger, and after the policy for the rest of machines.
         let mut days: BTreeMap<&str, [BilledDayShares; 2]> = BTreeMap::new();
-        for day in told.keys() {
+        for day in billed_days.keys() {
             days.entry(day).or_default();
         }
         for (node, cost) in self.facts.bill {
@@ -181,7 +182,7 @@ impl<'a> Allocator<'a> {
         }
         let days = days.into_iter().map(|(day, [ledger, shown])| {
             let of_machines = ledger.elsewhere;
-            let ledger = closed(self.facts, day, told.get(day).copied(), ledger);
+            let ledger = closed(self.facts, day, billed_days.get(day).copied(), ledger);
             let elsewhere = ledger.elsewhere - of_machines;
             self.rows.add_rest(day, elsewhere, ledger.rounding);
             let of_bill = BilledDayShares {
@@ -388,33 +389,45 @@ const MOST_ROUNDING_MICROS: i64 = 50_000;
 fn closed(
     facts: &Facts<'_>,
     day: &str,
-    told: Option<&BilledDay>,
+    billed_day: Option<&BilledDay>,
     entry: BilledDayShares,
 ) -> BilledDayShares {
-    let seen = entry.steps
+    let sum_of_parts = entry.steps
         + entry.findings
         + entry.other_work
         + entry.idle
         + entry.unwatched
         + entry.elsewhere;
-    let (billed, other, estimated) = match told {
-        Some(told) => {
+    let (billed, other, estimated) = match billed_day {
+        Some(billed_day) => {
             // Credits belong to no machine, and are a part of the service. The rest is rounding.
-            let of_machines = told.of_machines.unwrap_or(seen);
-            let is_rounding = (of_machines - seen).micros().abs() <= MOST_ROUNDING_MICROS;
-            let of_machines = if is_rounding { of_machines } else { seen };
-            (told.total, told.total - of_machines, told.estimated)
+            let of_machines = billed_day.of_machines.unwrap_or(sum_of_parts);
+            let is_rounding = (of_machines - sum_of_parts).micros().abs() <= MOST_ROUNDING_MICROS;
+            let of_machines = if is_rounding {
+                of_machines
+            } else {
+                sum_of_parts
+            };
+            (
+                billed_day.total,
+                billed_day.total - of_machines,
+                billed_day.estimated,
+            )
         }
-        None => (seen, Usd::ZERO, is_young(day, facts.now)),
+        None => (sum_of_parts, Usd::ZERO, is_young(day, facts.now)),
     };
     BilledDayShares {
         day: day.to_owned(),
         estimated,
         billed,
         elsewhere: entry.elsewhere + other,
-        rounding: billed - seen - other,
-        by_service: told.map(|told| told.by_service.clone()).unwrap_or_default(),
-        by_tag: told.map(|told| told.by_tag.clone()).unwrap_or_default(),
+        rounding: billed - sum_of_parts - other,
+        by_service: billed_day
+            .map(|billed_day| billed_day.by_service.clone())
+            .unwrap_or_default(),
+        by_tag: billed_day
+            .map(|billed_day| billed_day.by_tag.clone())
+            .unwrap_or_default(),
         ..entry
     }
 }

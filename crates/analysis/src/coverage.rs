@@ -16,7 +16,7 @@ use crate::facts::Facts;
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 /// Part of a window in which a probe observed the node, in nanoseconds.
-pub(crate) fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
+pub(crate) fn observed_nanos(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
     let hours = facts.hours.nodes.get(node);
     hours.map_or(0, |hours| hours.observed(window).as_nanos())
 }
@@ -41,7 +41,7 @@ pub(crate) fn metered(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 
 /// Whether the probe of a node or its metrics cover a window well enough to say that it ran.
 pub(crate) fn is_covered(facts: &Facts<'_>, node: &NodeId, window: Window) -> bool {
     let needed = u128::from(facts.policy.idle.min_coverage().ppm());
-    let covered = seen(facts, node, window).max(metered(facts, node, window));
+    let covered = observed_nanos(facts, node, window).max(metered(facts, node, window));
     covered * 1_000_000 >= window.length().as_nanos() * needed
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn observed(
     }
     let least = facts.policy.idle.min_coverage();
     // Count slots, because the window starts within an hour and only a part of that hour counts.
-    let seen_in = |window| facts.hours.nodes.get(id)?.seen_in(window);
+    let coverage_in = |window| facts.hours.nodes.get(id)?.observed_share(window);
     let hours = facts.hours.nodes.get(id);
     let first = hours.and_then(|hours| Some(hours.hours().next()?.0));
     let begins = [
@@ -104,10 +104,10 @@ pub(crate) fn observed(
         first.filter(|first| *first > window.from),
     ];
     for from in begins.into_iter().flatten().filter(|from| *from < day) {
-        let seen = seen_in(Window { from, to: day }).unwrap_or(Share::NONE);
-        if seen >= least {
+        let coverage = coverage_in(Window { from, to: day }).unwrap_or(Share::NONE);
+        if coverage >= least {
             let to = window.to;
-            return (Window { from, to }, newest.min(seen));
+            return (Window { from, to }, newest.min(coverage));
         }
     }
     (
@@ -141,20 +141,20 @@ pub(crate) fn of_runs<'r>(
     facts: &Facts<'_>,
     runs: impl Iterator<Item = (&'r NodeId, Window)>,
 ) -> Option<Share> {
-    let (mut seen, mut all) = (0_u64, 0_u64);
+    let (mut covered, mut all) = (0_u64, 0_u64);
     for (id, window) in runs {
         let node = facts.state.nodes.get(id)?;
         let tick = facts.policy.activity.tick();
         let kept = node.latest.as_ref()?.end.checked_sub(tick * MINUTES_KEPT);
         let share = match kept.is_ok_and(|kept| window.from >= kept) {
             true => node.seen.coverage(window.from, window.to, tick),
-            false => facts.hours.nodes.get(id)?.seen_in(window),
+            false => facts.hours.nodes.get(id)?.observed_share(window),
         };
         let seconds = window.length().as_secs();
-        seen = seen.saturating_add(seconds.saturating_mul(share?.ppm().into()));
+        covered = covered.saturating_add(seconds.saturating_mul(share?.ppm().into()));
         all = all.saturating_add(seconds);
     }
-    Share::of(seen, all.saturating_mul(1_000_000))
+    Share::of(covered, all.saturating_mul(1_000_000))
 }
 
 #[cfg(test)]
@@ -165,14 +165,14 @@ mod tests {
 
     #[test]
     fn no_time_is_told_that_was_not_seen_however_long_it_is_quiet() {
-        let check = |unseen_h: std::ops::Range<u64>, hours: u64, expect_h: u64| {
+        let check = |gap_h: std::ops::Range<u64>, hours: u64, expect_h: u64| {
             let mut world = World::with([instance(1)]);
-            world.watch(1, 0, unseen_h.start * 60, |_, _| {});
-            world.watch(1, unseen_h.end * 60, hours * 60, |_, _| {});
+            world.watch(1, 0, gap_h.start * 60, |_, _| {});
+            world.watch(1, gap_h.end * 60, hours * 60, |_, _| {});
             world.now = at(hours * 3600);
             let finding = world.verdict().expect("it is idle");
             let length = finding.window.length().as_secs() / 3600;
-            assert_eq!(length, expect_h, "{unseen_h:?} of {hours}");
+            assert_eq!(length, expect_h, "{gap_h:?} of {hours}");
             let spent = finding.cost.expect("a price").spent.micros();
             assert_eq!(spent, 192_000 * i64::try_from(expect_h).expect("few"));
         };

@@ -80,10 +80,10 @@ pub fn judge_in_detail(facts: &Facts<'_>) -> (Report, Details) {
     })
 }
 
-/// Evaluates all rules, and calls `look` on the report and its intermediate results.
+/// Evaluates all rules, and calls `extract` on the report and its intermediate results.
 pub(crate) fn evaluate<T>(
     facts: &Facts<'_>,
-    look: impl FnOnce(&ExplainInput<'_, '_>, Vec<CostRecord>) -> T,
+    extract: impl FnOnce(&ExplainInput<'_, '_>, Vec<CostRecord>) -> T,
 ) -> (Report, T) {
     let kept = OnceCell::new();
     let (by_facts, profiles) = both(
@@ -93,8 +93,8 @@ pub(crate) fn evaluate<T>(
     let kept = kept.get_or_init(|| facts.state.steps());
     let (report, spend, cost_rows) = report(facts, by_facts, &profiles, kept);
     let known = ExplainInput::new(facts, (&report, &spend), kept, &profiles);
-    let looked = look(&known, cost_rows);
-    (report, looked)
+    let details = extract(&known, cost_rows);
+    (report, details)
 }
 
 /// The report, from the results of the rules about nodes and Batch; the costs of closed days, and rows
@@ -114,36 +114,36 @@ fn report(
             .collect()
     };
     let (targets, verdicts) = both(|| crate::advice::advise_targets(facts, profiles), by_steps);
-    let mut all = settle_verdicts(facts, verdicts, profiles, &targets, kept);
+    let mut results = settle_verdicts(facts, verdicts, profiles, &targets, kept);
     let ((nodes, nodes_left_out), (steps, steps_left_out)) = both(
-        || node_summaries::nodes(facts, &all.findings),
-        || crate::advice::step::steps(facts, profiles, &all.findings),
+        || node_summaries::nodes(facts, &results.findings),
+        || crate::advice::step::steps(facts, profiles, &results.findings),
     );
     let (timeline, allocation) = both(
-        || timeline::of(facts, &all.findings),
-        || cost_allocation::allocate(facts, (profiles, kept), &all.findings),
+        || timeline::of(facts, &results.findings),
+        || cost_allocation::allocate(facts, (profiles, kept), &results.findings),
     );
     let mut runs = crate::workflow_runs::find_workflow_runs(facts, profiles);
     run_costs::add_costs(&mut runs, &allocation.runs);
     let spend = Spend::of(facts, &allocation.costs.days, allocation.spend);
-    all.settle_spend(facts, &spend);
+    results.settle_spend(facts, &spend);
     let ProbeList {
         probes,
         left_out: probes_left_out,
         problems: probe_problems,
     } = probe_summaries::probes(facts);
-    spot::take_scores(&mut all.findings, &targets.environments);
+    spot::take_scores(&mut results.findings, &targets.environments);
     let report = Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
-        origin: origin(facts, &all.findings),
-        totals: totals(facts, &all),
+        origin: origin(facts, &results.findings),
+        totals: totals(facts, &results),
         selected: None,
-        shared_costs: all.costs.shared,
-        second_opinions: assign_second_opinions(facts, &all.findings),
-        findings: all.findings,
-        exempt: all.exempt,
-        not_judged: all.not_judged,
+        shared_costs: results.costs.shared,
+        second_opinions: assign_second_opinions(facts, &results.findings),
+        findings: results.findings,
+        exempt: results.exempt,
+        not_judged: results.not_judged,
         gaps: gaps(facts, profiles),
         steps,
         steps_left_out,
@@ -170,7 +170,7 @@ fn report(
 
 /// Combined results of all rules.
 #[derive(Default)]
-struct Judged {
+struct EvaluationResults {
     findings: Vec<Finding>,
     /// Findings that the policy exempts.
     exempt: Vec<Finding>,
@@ -186,30 +186,32 @@ fn settle_verdicts(
     profiles: &Profiles<'_>,
     targets: &Targets,
     kept: &[PlacedStep],
-) -> Judged {
-    let mut all = Judged::default();
-    all.settle(facts, verdicts);
-    last_steps::link(&mut all.findings, profiles);
-    underutilized::take_offers(facts, &mut all.findings, &targets.nodes);
-    let too_small = undersized::judge(facts, kept, &all.others());
-    all.settle(facts, too_small);
-    let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, &all.others());
-    all.settle(facts, of_nodes);
-    let by_metrics = metric_sizing::judge(facts, &profiles.speeds, &all.others());
-    all.settle(facts, by_metrics);
-    keep_best_type_change(&mut all.findings);
-    dearest_first(&mut all.findings);
-    committed_savings::hold_back(facts, &mut all.findings);
-    dearest_first(&mut all.findings);
-    all.costs = shared_costs::costs(facts, profiles, &all.findings);
-    savings::count_once(&mut all.findings, &all.costs.shared);
-    all.not_judged.extend(faulty_nodes::not_judged(facts));
-    all.not_judged.sort();
-    all.not_judged.dedup();
-    all
+) -> EvaluationResults {
+    let mut results = EvaluationResults::default();
+    results.settle(facts, verdicts);
+    last_steps::link(&mut results.findings, profiles);
+    underutilized::take_offers(facts, &mut results.findings, &targets.nodes);
+    let too_small = undersized::judge(facts, kept, &results.others());
+    results.settle(facts, too_small);
+    let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, &results.others());
+    results.settle(facts, of_nodes);
+    let by_metrics = metric_sizing::evaluate(facts, &profiles.speeds, &results.others());
+    results.settle(facts, by_metrics);
+    keep_best_type_change(&mut results.findings);
+    dearest_first(&mut results.findings);
+    committed_savings::hold_back(facts, &mut results.findings);
+    dearest_first(&mut results.findings);
+    results.costs = shared_costs::costs(facts, profiles, &results.findings);
+    savings::count_once(&mut results.findings, &results.costs.shared);
+    results
+        .not_judged
+        .extend(faulty_nodes::left_out_reasons(facts));
+    results.not_judged.sort();
+    results.not_judged.dedup();
+    results
 }
 
-impl Judged {
+impl EvaluationResults {
     fn others(&self) -> OtherFindings<'_> {
         OtherFindings::new(&self.findings, &self.exempt)
     }
@@ -306,7 +308,7 @@ fn gaps(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Gap> {
         .collect()
 }
 
-fn totals(facts: &Facts<'_>, all: &Judged) -> Totals {
+fn totals(facts: &Facts<'_>, results: &EvaluationResults) -> Totals {
     let running: Vec<_> = facts
         .inventory
         .instances
@@ -315,7 +317,11 @@ fn totals(facts: &Facts<'_>, all: &Judged) -> Totals {
         .collect();
     let is_probed = |instance: &Instance| unwatched_machines::has_probe(facts, instance);
     let with_probe = running.iter().filter(|i| is_probed(i)).count();
-    let refused: BTreeSet<&str> = all.not_judged.iter().map(|n| n.resource.as_str()).collect();
+    let refused: BTreeSet<&str> = results
+        .not_judged
+        .iter()
+        .map(|n| n.resource.as_str())
+        .collect();
     let on_metrics = running
         .iter()
         .filter(|i| !is_probed(i) && facts.metrics.contains_key(&i.id))
@@ -328,11 +334,11 @@ fn totals(facts: &Facts<'_>, all: &Judged) -> Totals {
         with_probe,
         on_metrics,
         jobs: facts.inventory.batch.jobs.len(),
-        cost_a_month: Some(all.costs.a_month),
-        cost_at_most_a_month: Some(all.costs.at_most_a_month),
+        cost_a_month: Some(results.costs.a_month),
+        cost_at_most_a_month: Some(results.costs.at_most_a_month),
         ..Totals::default()
     };
-    totals.sum_up(&all.findings);
+    totals.sum_up(&results.findings);
     totals
 }
 

@@ -77,8 +77,11 @@ pub struct Explanations {
 
 /// Explains the result for the resource with this id or name, or for the resource of the finding
 /// with this id.
-pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
-    evaluate(facts, |known, _| known.explain_named(&current_id(asked))).1
+pub fn explain(facts: &Facts<'_>, id_or_name: &str) -> Explanation {
+    evaluate(facts, |known, _| {
+        known.explain_named(&current_id(id_or_name))
+    })
+    .1
 }
 
 /// Data for explanations.
@@ -187,20 +190,20 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
         (MAX_COMPARISONS / known.max(1)).clamp(1, MAX_RESOURCES)
     }
 
-    fn explain_named(&self, asked: &str) -> Explanation {
+    fn explain_named(&self, id_or_name: &str) -> Explanation {
         let findings = &self.report.findings;
-        let finding = findings.iter().find(|finding| finding.id == asked);
+        let finding = findings.iter().find(|finding| finding.id == id_or_name);
         let account = finding.and_then(|finding| finding.resource.account.clone());
         let mut ids = match finding {
             // The explanation of a finding is that of its resource.
             Some(finding) => vec![finding.resource.id.clone()],
-            None => names::ids(self.facts, self.report, self.profiles, asked),
+            None => names::ids(self.facts, self.report, self.profiles, id_or_name),
         };
         let left_out = ids.len().saturating_sub(MAX_EXPLAINED);
         ids.truncate(MAX_EXPLAINED);
         let mut all = ids.iter().map(|id| self.explain(id, account.as_ref()));
         let first = all.next();
-        let first = first.unwrap_or_else(|| self.explain(asked, None));
+        let first = first.unwrap_or_else(|| self.explain(id_or_name, None));
         Explanation {
             others: all.collect(),
             others_left_out: left_out,
@@ -391,7 +394,7 @@ impl ExplainInput<'_, '_> {
             );
         }
         if checks.is_empty() {
-            return self.why_not_asked(id);
+            return self.why_no_rule(id);
         }
         // The last question of each rule decides.
         let ends = checks.iter().enumerate().filter(|(n, check)| {
@@ -404,7 +407,7 @@ impl ExplainInput<'_, '_> {
             .then(|| format!("{} {}", first.question, first.value))
     }
 
-    fn why_not_asked(&self, id: &str) -> Option<String> {
+    fn why_no_rule(&self, id: &str) -> Option<String> {
         if names::group(self.report, id).is_some() {
             return Some(names::WHY_NO_GROUP.to_owned());
         }
@@ -583,8 +586,8 @@ mod tests {
         let (value, speaks) = last(&world, node(1).as_str());
         assert_eq!((value.as_str(), speaks), ("0 points", Speaks::Unknown));
         let first = |world: &World| {
-            let asked = explain(&world.facts(), node(1).as_str()).checks;
-            (asked[0].question.clone(), asked[0].speaks)
+            let checks = explain(&world.facts(), node(1).as_str()).checks;
+            (checks[0].question.clone(), checks[0].speaks)
         };
         assert_eq!(
             first(&world),
@@ -610,19 +613,23 @@ mod tests {
         };
         world.inventory.batch.queues.push(queue);
         let check = |world: &World, id: &str, what: &str, expect: (&str, Speaks)| {
-            let asked = explain(&world.facts(), id);
+            let explanation = explain(&world.facts(), id);
             // The rules about steps ask questions about a container too.
-            let first = asked.checks[0].rule;
-            let last = asked.checks.iter().rfind(|check| check.rule == first);
+            let first = explanation.checks[0].rule;
+            let last = explanation.checks.iter().rfind(|check| check.rule == first);
             let last = last.expect("it was asked");
             assert_eq!((last.value.as_str(), last.speaks), expect, "{id}");
-            assert!(asked.what.is_some_and(|said| said.starts_with(what)));
+            assert!(
+                explanation
+                    .what
+                    .is_some_and(|description| description.starts_with(what))
+            );
         };
         let invalid = ("INVALID", Speaks::ForWaste);
         check(&world, "queue/q", "a Batch queue", invalid);
-        let asked = explain(&world.facts(), "environment/env");
-        assert_eq!(asked.checks[0].value, "VALID");
-        assert_eq!(asked.what.as_deref(), Some("a Batch environment"));
+        let explanation = explain(&world.facts(), "environment/env");
+        assert_eq!(explanation.checks[0].value, "VALID");
+        assert_eq!(explanation.what.as_deref(), Some("a Batch environment"));
         let container = format!("{}/{:032x}", node(1), 1);
         let what = "a ";
         world.job().stopped_at = Some(at(1_205));

@@ -244,8 +244,8 @@ impl<'a> MetricActivity<'a> {
             let Some(from) = begin(point) else { continue };
             while work.next_if(|work| work.to <= from).is_some() {}
             let is_active = work.peek().is_some_and(|work| work.from < point.end);
-            let is_seen = self.signals.iter().all(|(_, is_known)| is_known(&point));
-            let activity = match (is_active, is_seen) {
+            let has_all_signals = self.signals.iter().all(|(_, is_known)| is_known(&point));
+            let activity = match (is_active, has_all_signals) {
                 (true, _) => Activity::Cpu,
                 (false, true) => Activity::Quiet,
                 (false, false) => continue,

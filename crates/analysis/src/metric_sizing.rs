@@ -79,10 +79,14 @@ struct Samples {
 }
 
 /// Evaluates machines without a probe and without a finding of another rule.
-pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: &OtherFindings<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(
+    facts: &Facts<'_>,
+    speeds: &Speeds,
+    found: &OtherFindings<'_>,
+) -> Vec<Verdict> {
     let metrics = facts.metrics.iter();
-    let untold = metrics.filter(|(id, _)| about_size(found, id).next().is_none());
-    let verdicts = untold.filter_map(|(id, series)| {
+    let uncovered = metrics.filter(|(id, _)| about_size(found, id).next().is_none());
+    let verdicts = uncovered.filter_map(|(id, series)| {
         let machine = Machine::of(facts, speeds, (facts.instance(id)?, series))?;
         let finding = RULES.iter().find_map(|(kind, rule)| {
             let q = &mut RuleTrace::unwritten(*kind);
@@ -112,7 +116,7 @@ pub(crate) fn explain(
     for (kind, rule) in RULES {
         let mut speaks = false;
         checks.extend(RuleTrace::written(kind, |q| {
-            let is_untold = q.holds(
+            let is_uncovered = q.holds(
                 "Does another finding cover this resource?",
                 (
                     other.map_or_else(|| "no".to_owned(), |other| other.kind.to_string()),
@@ -120,7 +124,7 @@ pub(crate) fn explain(
                 ),
                 other.is_none(),
             );
-            speaks = is_untold && is_evaluated(&machine, q) && rule(&machine, q).is_some();
+            speaks = is_uncovered && is_evaluated(&machine, q) && rule(&machine, q).is_some();
         }));
         if speaks {
             break;

@@ -48,10 +48,10 @@ use crate::workflow_runs::batch_family::Families;
 /// steps of a pipeline.
 pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profiles<'a> {
     let mut by_name: BTreeMap<StepKey, Vec<ObservedTask<'a>>> = BTreeMap::new();
-    let all = seen(facts, kept);
-    let neighbours = Neighbours::of(&all);
+    let runs = observed_tasks(facts, kept);
+    let neighbours = Neighbours::of(&runs);
     let families = Families::of(facts.inventory.batch.jobs.values());
-    for run in all {
+    for run in runs {
         let key = StepKey {
             region: run.instance.region.clone(),
             name: run.name().to_owned(),
@@ -149,17 +149,17 @@ fn within_machine(mut run: Run, size: Option<MachineSize>) -> Run {
 
 /// The pipeline run and the sample of a task; `None` if the run is unknown.
 fn record(
-    seen: &ObservedTask<'_>,
+    task: &ObservedTask<'_>,
     key: &RunKey,
     policy: &Policy,
     families: &Families<'_>,
 ) -> Option<Box<AttemptRecord>> {
-    let (_, pipeline_run) = workflow_runs::run_of(seen, policy, families)?;
-    let names = seen.recorded.names().unwrap_or_default();
+    let (_, pipeline_run) = workflow_runs::run_of(task, policy, families)?;
+    let names = task.recorded.names().unwrap_or_default();
     // All attempts of a task have the same name in the engine.
     let of_engine = names.attempt.zip(names.name);
     let of_tag = || {
-        let job = seen.job?;
+        let job = task.job?;
         Some((nextflow_task::attempt_of(job)?, job.name.as_str()))
     };
     let of_engine = of_engine
@@ -169,9 +169,9 @@ fn record(
     Some(Box::new(AttemptRecord {
         pipeline_run,
         task: of_engine.map_or_else(of_probe, |(_, name)| name.to_owned()),
-        sample: workflow_runs::sample_of(seen, policy).map(str::to_owned),
+        sample: workflow_runs::sample_of(task, policy).map(str::to_owned),
         attempt: of_engine.map_or(1, |(attempt, _)| attempt),
-        failure: FailureKind::of_end(seen.end()),
+        failure: FailureKind::of_end(task.end()),
         ..AttemptRecord::default()
     }))
 }
@@ -304,9 +304,9 @@ pub(crate) fn record_request(task: &NamedTask<'_>, context: &NameContext<'_, '_>
 }
 
 /// Every task on a known machine.
-fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<ObservedTask<'a>> {
+fn observed_tasks<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<ObservedTask<'a>> {
     with_names(facts, kept, |tasks, context, _| {
-        let seen = tasks.iter().filter_map(|task| {
+        let observed_tasks = tasks.iter().filter_map(|task| {
             Some(ObservedTask {
                 name: find_step_name(task, context),
                 step: task.step,
@@ -316,6 +316,6 @@ fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<ObservedTask<'a>> 
                 record_request: record_request(task, context),
             })
         });
-        seen.collect()
+        observed_tasks.collect()
     })
 }

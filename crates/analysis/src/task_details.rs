@@ -58,24 +58,24 @@ pub(crate) fn group_tasks(
     for (key, profiled) in &profiles.by_step {
         let typical = typical_seconds(profiled);
         let tasks = profiled.runs.iter();
-        newest.extend(tasks.map(|seen| (Some(seen.step.node.clone()), (key, typical, seen))));
+        newest.extend(tasks.map(|task| (Some(task.step.node.clone()), (key, typical, task))));
     }
-    let (newest, beyond) = newest_in_turns(newest, MAX_TASKS, |(.., seen)| seen.step.observed_at);
+    let (newest, beyond) = newest_in_turns(newest, MAX_TASKS, |(.., task)| task.step.observed_at);
     let mut groups = GroupSums::default();
     let mut tasks = Vec::with_capacity(newest.len());
-    for (at, (_, (key, typical, seen))) in newest.into_iter().chain(beyond).enumerate() {
-        let run = run_of(seen, facts.policy, &families).map(|(_, run)| run);
+    for (at, (_, (key, typical, task))) in newest.into_iter().chain(beyond).enumerate() {
+        let run = run_of(task, facts.policy, &families).map(|(_, run)| run);
         let position = (at < MAX_TASKS).then_some(at);
-        groups.add((run.as_deref(), &key.name), seen, position);
+        groups.add((run.as_deref(), &key.name), task, position);
         if position.is_some() {
             tasks.push((
                 TaskDetail {
                     run,
-                    pipeline: pipeline(seen, facts.policy),
-                    sample: sample_of(seen, facts.policy).map(str::to_owned),
+                    pipeline: pipeline(task, facts.policy),
+                    sample: sample_of(task, facts.policy).map(str::to_owned),
                     typical_seconds: typical,
-                    findings: findings.about(key, seen),
-                    ..detail(&key.name, seen)
+                    findings: findings.about(key, task),
+                    ..detail(&key.name, task)
                 },
                 at,
             ));
@@ -117,12 +117,12 @@ impl GroupSums {
     fn add(
         &mut self,
         (run, step): (Option<&str>, &str),
-        seen: &ObservedTask<'_>,
+        task: &ObservedTask<'_>,
         at: Option<usize>,
     ) {
-        let origin = seen.step.origin;
+        let origin = task.step.origin;
         let run = run.unwrap_or(UNASSIGNED);
-        let node = seen.step.node.as_str();
+        let node = task.step.node.as_str();
         for (groups, name, limit) in [
             (&mut self.runs, run, MAX_TASKS),
             (&mut self.nodes, node, MAX_NODE_TASKS),
@@ -183,7 +183,7 @@ fn add_to(
 /// [`MIN_TYPICAL_TASKS`].
 fn typical_seconds(profiled: &StepHistory<'_>) -> Option<f64> {
     let successful = profiled.runs.iter();
-    let successful = successful.filter(|seen| seen.end() == StepEnd::Exited(0));
+    let successful = successful.filter(|task| task.end() == StepEnd::Exited(0));
     let mut walls: Vec<Duration> = successful.map(ObservedTask::wall).collect();
     walls.sort_unstable();
     let middle = walls.len() / 2;
@@ -196,9 +196,9 @@ fn typical_seconds(profiled: &StepHistory<'_>) -> Option<f64> {
 }
 
 /// The details of one task alone; those of its step and run are empty.
-fn detail(step: &str, seen: &ObservedTask<'_>) -> TaskDetail {
-    let (placed, usage) = (seen.step, &seen.step.usage);
-    let requested = seen.requested();
+fn detail(step: &str, task: &ObservedTask<'_>) -> TaskDetail {
+    let (placed, usage) = (task.step, &task.step.usage);
+    let requested = task.requested();
     let network = usage.detail.network.as_ref();
     let gpu = usage.detail.gpu.as_ref();
     let states = usage.detail.states.iter();
@@ -207,21 +207,21 @@ fn detail(step: &str, seen: &ObservedTask<'_>) -> TaskDetail {
     TaskDetail {
         id: format!("{}/{:.8}/{}", placed.node, placed.boot, usage.id.key),
         step: step.to_owned(),
-        name: label(seen, "task").unwrap_or(&usage.name).to_owned(),
+        name: label(task, "task").unwrap_or(&usage.name).to_owned(),
         kind: usage.id.kind,
-        runtime: TaskRuntime::of(usage.id.kind, seen.job),
+        runtime: TaskRuntime::of(usage.id.kind, task.job),
         run: None,
         pipeline: None,
         sample: None,
         node: placed.node.clone(),
-        job: seen.job.map(|job| job.id.as_str().to_owned()),
-        attempt: attempt(seen),
+        job: task.job.map(|job| job.id.as_str().to_owned()),
+        attempt: attempt(task),
         user_id: usage.detail.user,
-        queued_at: seen.job.and_then(|job| job.created_at),
+        queued_at: task.job.and_then(|job| job.created_at),
         started_at: placed.started_at,
         observed_at: placed.observed_at,
         last_progress_at: placed.last_progress_at,
-        end: seen.end(),
+        end: task.end(),
         typical_seconds: None,
         requested_cores: requested.cores.map(|cores| cores.as_cores()),
         requested_memory_bytes: requested.memory.map(|memory| memory.0),
@@ -234,7 +234,7 @@ fn detail(step: &str, seen: &ObservedTask<'_>) -> TaskDetail {
         network_sent_bytes: network.map(|network| network.sent.0),
         gpu_busy_seconds: gpu.and_then(|gpu| Some(gpu.busy?.as_secs_f64())),
         states: states
-            .map(|(state, seen)| (state.to_string(), seen.time.as_secs_f64()))
+            .map(|(state, samples)| (state.to_string(), samples.time.as_secs_f64()))
             .collect(),
         tools: tools.into_iter().take(MAX_TOOLS).map(tool).collect(),
         points: vec![usage_points::latest(placed)],
@@ -258,24 +258,24 @@ fn tool(tool: &ToolUsage) -> ToolDetail {
 }
 
 /// The value of a label of the task.
-fn label<'a>(seen: &ObservedTask<'a>, key: &str) -> Option<&'a str> {
-    let labels = seen.step.usage.detail.scheduler_labels.as_ref()?;
+fn label<'a>(task: &ObservedTask<'a>, key: &str) -> Option<&'a str> {
+    let labels = task.step.usage.detail.scheduler_labels.as_ref()?;
     labels.labels.get(key).map(String::as_str)
 }
 
 /// The number of the attempt by the record of the engine, a tag of Nextflow, the attempts of the
 /// Batch job or a label.
-fn attempt(seen: &ObservedTask<'_>) -> Option<u32> {
+fn attempt(task: &ObservedTask<'_>) -> Option<u32> {
     let recorded = || {
-        seen.recorded
+        task.recorded
             .names()?
             .attempt
             .filter(|attempt| *attempt > 0)
     };
-    let tagged = || nextflow_task::attempt_of(seen.job?);
-    let of_job = || attempt_of_job(seen.job?, &seen.step.usage.id);
+    let tagged = || nextflow_task::attempt_of(task.job?);
+    let of_job = || attempt_of_job(task.job?, &task.step.usage.id);
     let labelled = || {
-        let number = label(seen, "attempt")?.parse();
+        let number = label(task, "attempt")?.parse();
         number.ok().filter(|attempt| *attempt > 0)
     };
     recorded().or_else(tagged).or_else(of_job).or_else(labelled)
@@ -319,13 +319,13 @@ impl<'f> FindingsOfTasks<'f> {
         all
     }
 
-    fn about(&self, key: &StepKey, seen: &ObservedTask<'_>) -> Vec<String> {
+    fn about(&self, key: &StepKey, task: &ObservedTask<'_>) -> Vec<String> {
         let of_step = self.of_steps.get(&(&key.region, key.name.as_str()));
         let of_step = of_step.into_iter().flatten().filter(|finding| {
             AccountId::may_be_one(key.account.as_ref(), finding.resource.account.as_ref())
         });
-        let task = (seen.step.node.as_str(), &seen.step.usage.id);
-        let of_task = self.of_tasks.get(&task).into_iter().flatten();
+        let id = (task.step.node.as_str(), &task.step.usage.id);
+        let of_task = self.of_tasks.get(&id).into_iter().flatten();
         let mut ids: Vec<String> = of_step.chain(of_task).map(|f| f.id.clone()).collect();
         ids.sort_unstable();
         ids.dedup();

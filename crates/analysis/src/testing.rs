@@ -151,8 +151,9 @@ impl World {
                     finding.window.from >= launched,
                     "longer than it lived: {finding:?}"
                 );
-                let said = finding.remedy.command.as_deref().unwrap_or_default();
-                let stops = said.contains("stop-instances") || said.contains("terminate-instances");
+                let command = finding.remedy.command.as_deref().unwrap_or_default();
+                let stops =
+                    command.contains("stop-instances") || command.contains("terminate-instances");
                 assert!(resource.controller.is_none() || !stops, "{finding:?}");
             }
             let of_step = matches!(
@@ -185,21 +186,24 @@ impl World {
     fn is_explained(&self, machine: &Instance, report: &Report) {
         let kind = FindingKind::IdleNode;
         let facts = self.facts();
-        let asked = idle::explain(&facts, machine, &idle::ByBatch::of(&facts));
-        let said = asked.last().map(|check| check.speaks);
+        let checks = idle::explain(&facts, machine, &idle::ByBatch::of(&facts));
+        let speaks = checks.last().map(|check| check.speaks);
         let id = machine.id.as_str();
         let mut found = report.findings.iter().filter(|found| found.kind == kind);
         let is_found = found.any(|finding| finding.resource.id == id);
         let not_judged = report.not_judged.iter();
         let mut not_judged = not_judged.filter(|not| not.rule == kind.slug());
         let is_left_open = not_judged.any(|not| not.resource == id);
-        let expect = match said {
+        let expect = match speaks {
             // An exempt finding is also not evaluated.
             Some(Speaks::ForWaste) => is_found || is_left_open,
             Some(Speaks::Unknown) => is_left_open && !is_found,
             _ => !is_found && !is_left_open,
         };
-        assert!(expect, "judged otherwise than asked: {asked:?}");
+        assert!(
+            expect,
+            "the result differs from its explanation: {checks:?}"
+        );
     }
 
     /// The only finding, or the text of the other result.

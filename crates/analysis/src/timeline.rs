@@ -28,7 +28,7 @@ pub(crate) fn of(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
         instance.is_some_and(|one| one.state == InstanceState::Running)
     };
     let nodes = &facts.state.nodes;
-    let is_told = |id: &NodeId| running(id) && nodes.get(id).is_some_and(|n| n.latest.is_some());
+    let is_shown = |id: &NodeId| running(id) && nodes.get(id).is_some_and(|n| n.latest.is_some());
     let mut seen = BTreeSet::new();
     let of_findings = findings.iter().filter_map(|finding| {
         let resource = &finding.resource;
@@ -36,14 +36,14 @@ pub(crate) fn of(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
     });
     let order: Vec<NodeId> = of_findings
         .chain(nodes.keys().cloned())
-        .filter(|id| is_told(id) && seen.insert(id.clone()))
+        .filter(|id| is_shown(id) && seen.insert(id.clone()))
         .collect();
     if order.is_empty() {
         return Timeline::default();
     }
     let newest = facts.now.as_second().div_euclid(3600);
     let first = (newest.div_euclid(DAY) + 1 - DAYS) * DAY;
-    let mut told: Vec<NodeHours> = order
+    let mut rows: Vec<NodeHours> = order
         .iter()
         .take(MAX_NODES)
         .map(|id| NodeHours {
@@ -56,19 +56,19 @@ pub(crate) fn of(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
                 .collect(),
         })
         .collect();
-    let unseen = told
+    let first_known = rows
         .iter()
         .filter_map(|node| node.hours.iter().position(Option::is_some));
     // Days before the first observation are removed, because they are empty in each line.
     let day = usize::try_from(DAY).unwrap_or(1);
-    let before = unseen.min().unwrap_or(0) / day * day;
-    for node in &mut told {
+    let before = first_known.min().unwrap_or(0) / day * day;
+    for node in &mut rows {
         node.hours.drain(..before);
     }
     let from = first + i64::try_from(before).unwrap_or(0);
     Timeline {
         from: Timestamp::from_second(from * 3600).ok(),
-        nodes: told,
+        nodes: rows,
         left_out: order.len().saturating_sub(MAX_NODES),
     }
 }
@@ -86,11 +86,11 @@ fn percent(facts: &Facts<'_>, id: &NodeId, hour: i64) -> Option<u8> {
 fn by_tick(facts: &Facts<'_>, id: &NodeId, (begin, end): (Timestamp, Timestamp)) -> Option<Share> {
     let node = facts.state.nodes.get(id)?;
     let tick = facts.policy.activity.tick();
-    let seen = node.seen.coverage(begin, end, tick)?;
+    let coverage = node.seen.coverage(begin, end, tick)?;
     let active = node.active.coverage(begin, end, tick);
     Share::of(
         active.unwrap_or(Share::NONE).ppm().into(),
-        seen.ppm().into(),
+        coverage.ppm().into(),
     )
 }
 
@@ -115,7 +115,7 @@ mod tests {
         world.watch(1, 166, 196, |_, _| {});
         world.watch(2, 46, 196, busy(196));
         let timeline = world.judge().timeline;
-        let told: Vec<_> = timeline
+        let lines: Vec<_> = timeline
             .nodes
             .iter()
             .map(|one| (&one.node, &one.hours[one.hours.len() - 3..]))
@@ -124,7 +124,7 @@ mod tests {
             (&node(1), [Some(50), None, Some(0)].as_slice()),
             (&node(2), [Some(100), Some(100), Some(100)].as_slice()),
         ];
-        assert_eq!(told, expect, "no probe, no line");
+        assert_eq!(lines, expect, "no probe, no line");
         let first = &timeline.nodes[0].hours;
         assert!(first[..first.len() - 3].iter().all(Option::is_none));
         let from = timeline.from.expect("there are nodes").as_second();
@@ -150,14 +150,14 @@ mod tests {
         }
         let timeline = world.judge().timeline;
         let hours = &timeline.nodes[0].hours;
-        let seen = |n: usize| hours[n].is_some();
-        let told: Vec<_> = (0..hours.len()).filter(|n| seen(*n)).collect();
-        let [early, rest, then @ ..] = &told[..] else {
-            panic!("{told:?}")
+        let is_known = |n: usize| hours[n].is_some();
+        let known_hours: Vec<_> = (0..hours.len()).filter(|n| is_known(*n)).collect();
+        let [early, rest, then @ ..] = &known_hours[..] else {
+            panic!("{known_hours:?}")
         };
         assert_eq!((hours[*early], hours[*rest]), (Some(100), Some(0)));
         assert_eq!(then, [early + 11 * 24, rest + 11 * 24]);
-        assert!(*early < 24, "days before were dropped: {told:?}");
+        assert!(*early < 24, "days before were dropped: {known_hours:?}");
     }
 
     #[test]

@@ -82,11 +82,11 @@ mod tests {
             let mut world = quiet(name, 60);
             world.now = at(3600 + silent_s);
             add_unlisted_hosts(&mut world.inventory, &world.state, world.now);
-            let said = match world.verdict() {
+            let outcome = match world.verdict() {
                 Ok(finding) => finding.id,
                 Err(why) => why,
             };
-            assert_eq!(said, expect, "{name}");
+            assert_eq!(outcome, expect, "{name}");
         };
         check("rack3-07", 5, "idle_node/on-premises/rack3-07");
         check(

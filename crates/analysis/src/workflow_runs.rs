@@ -43,49 +43,49 @@ const MAX_SAMPLES: usize = 20;
 /// The pipeline runs of all observed tasks.
 pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Runs {
     let families = Families::of(facts.inventory.batch.jobs.values());
-    let mut told = Runs::default();
+    let mut report = Runs::default();
     let mut runs: BTreeMap<Option<(JoinedBy, String)>, RunSum> = BTreeMap::new();
-    for seen in profiles
+    for task in profiles
         .by_step
         .values()
         .flat_map(|profiled| &profiled.runs)
     {
-        let run = run_of(seen, facts.policy, &families);
-        told.steps += 1;
-        *told.named.entry(seen.name.source).or_default() += 1;
-        let runtime = TaskRuntime::of(seen.step.usage.id.kind, seen.job);
-        let of_runtime = told.named_by_runtime.entry(runtime).or_default();
+        let run = run_of(task, facts.policy, &families);
+        report.steps += 1;
+        *report.named.entry(task.name.source).or_default() += 1;
+        let runtime = TaskRuntime::of(task.step.usage.id.kind, task.job);
+        let of_runtime = report.named_by_runtime.entry(runtime).or_default();
         of_runtime.tasks += 1;
-        of_runtime.named += usize::from(seen.name.source.is_given());
+        of_runtime.named += usize::from(task.name.source.is_given());
         if let Some((by, _)) = &run {
-            *told.joined.entry(*by).or_default() += 1;
+            *report.joined.entry(*by).or_default() += 1;
         }
-        let sample = sample_of(seen, facts.policy);
-        if let Some(scheduler_labels) = labels_from_schedulers(seen.step) {
-            told.task_labels.push(TaskLabels {
-                node: seen.step.node.clone(),
-                step: seen.name().to_owned(),
-                key: seen.step.usage.id.key.clone(),
-                at: seen.step.observed_at,
+        let sample = sample_of(task, facts.policy);
+        if let Some(scheduler_labels) = labels_from_schedulers(task.step) {
+            report.task_labels.push(TaskLabels {
+                node: task.step.node.clone(),
+                step: task.name().to_owned(),
+                key: task.step.usage.id.key.clone(),
+                at: task.step.observed_at,
                 run: (run.as_ref()).map_or(UNASSIGNED.to_owned(), |(_, key)| key.clone()),
                 sample: sample.map(str::to_owned),
                 scheduler_labels,
             });
         }
         runs.entry(run)
-            .or_insert_with(|| RunSum::new(seen))
-            .add(seen, sample, facts.policy);
+            .or_insert_with(|| RunSum::new(task))
+            .add(task, sample, facts.policy);
     }
     let newest = |step: &TaskLabels| (std::cmp::Reverse(step.at), step.key.clone());
-    told.task_labels.sort_by_cached_key(newest);
-    told.task_labels_left_out = told.task_labels.len().saturating_sub(MAX_TASK_LABELS);
-    told.task_labels.truncate(MAX_TASK_LABELS);
+    report.task_labels.sort_by_cached_key(newest);
+    report.task_labels_left_out = report.task_labels.len().saturating_sub(MAX_TASK_LABELS);
+    report.task_labels.truncate(MAX_TASK_LABELS);
     let unassigned = runs.remove(&None).map(|sum| sum.into_run(None));
     let room = MAX_RUNS - usize::from(unassigned.is_some());
-    told.left_out = runs.len().saturating_sub(room);
-    told.runs = newest_in_turn(runs, room);
-    told.runs.extend(unassigned);
-    told
+    report.left_out = runs.len().saturating_sub(room);
+    report.runs = newest_in_turn(runs, room);
+    report.runs.extend(unassigned);
+    report
 }
 
 /// The newest runs, in turn those of each node, so that a node with many runs hides no other. A run of
@@ -113,8 +113,8 @@ fn newest_first(a: &WorkflowRun, b: &WorkflowRun) -> Ordering {
 pub(crate) fn disagreements(profiles: &Profiles<'_>) -> Option<Gap> {
     let runs = profiles.by_step.values().flat_map(|one| &one.runs);
     let mut keys: Vec<&str> = runs
-        .filter(|seen| seen.recorded == Recorded::Disagreement)
-        .map(|seen| seen.step.usage.id.key.as_str())
+        .filter(|task| task.recorded == Recorded::Disagreement)
+        .map(|task| task.step.usage.id.key.as_str())
         .collect();
     keys.sort_unstable();
     let first = keys.first()?;
@@ -130,7 +130,7 @@ pub(crate) fn disagreements(profiles: &Profiles<'_>) -> Option<Gap> {
 
 /// Sums over the tasks of a run.
 struct RunSum {
-    told: WorkflowRun,
+    run: WorkflowRun,
     /// `None` with tasks on several nodes.
     only_node: Option<NodeId>,
     pipelines: BTreeSet<String>,
@@ -140,7 +140,7 @@ struct RunSum {
 impl RunSum {
     fn new(first: &ObservedTask<'_>) -> Self {
         Self {
-            told: WorkflowRun {
+            run: WorkflowRun {
                 run: String::new(),
                 by: None,
                 pipeline: None,
@@ -161,17 +161,17 @@ impl RunSum {
         }
     }
 
-    fn add(&mut self, seen: &ObservedTask<'_>, sample: Option<&str>, policy: &Policy) {
-        let (told, step) = (&mut self.told, seen.step);
+    fn add(&mut self, task: &ObservedTask<'_>, sample: Option<&str>, policy: &Policy) {
+        let (run, step) = (&mut self.run, task.step);
         self.only_node.take_if(|node| *node != step.node);
-        told.steps += 1;
-        told.running += usize::from(step.usage.end == StepEnd::Running);
-        told.failed += usize::from(step.usage.end.is_bad());
-        told.cpu = told.cpu.saturating_add(step.usage.cpu);
-        told.from = told.from.min(step.started_at);
-        told.to = told.to.max(step.observed_at);
-        told.origin = told.origin.max(step.origin);
-        self.pipelines.extend(pipeline(seen, policy));
+        run.steps += 1;
+        run.running += usize::from(step.usage.end == StepEnd::Running);
+        run.failed += usize::from(step.usage.end.is_bad());
+        run.cpu = run.cpu.saturating_add(step.usage.cpu);
+        run.from = run.from.min(step.started_at);
+        run.to = run.to.max(step.observed_at);
+        run.origin = run.origin.max(step.origin);
+        self.pipelines.extend(pipeline(task, policy));
         self.samples.extend(sample.map(str::to_owned));
     }
 
@@ -186,31 +186,31 @@ impl RunSum {
             pipeline: one.filter(|_| pipelines.next().is_none()),
             samples: self.samples.into_iter().take(MAX_SAMPLES).collect(),
             samples_left_out: samples.saturating_sub(MAX_SAMPLES),
-            ..self.told
+            ..self.run
         }
     }
 }
 
 /// The run of a task, from the most reliable source.
 pub(crate) fn run_of(
-    seen: &ObservedTask<'_>,
+    task: &ObservedTask<'_>,
     policy: &Policy,
     families: &Families<'_>,
 ) -> Option<(JoinedBy, String)> {
-    let labelled = || Some((JoinedBy::Label, label(seen, "run")?.to_owned()));
-    let tagged = || Some((JoinedBy::Tag, tagged(seen)?));
-    let recorded = || Some((JoinedBy::Record, seen.recorded.names()?.run?.to_owned()));
+    let labelled = || Some((JoinedBy::Label, label(task, "run")?.to_owned()));
+    let tagged = || Some((JoinedBy::Tag, tagged(task)?));
+    let recorded = || Some((JoinedBy::Record, task.recorded.names()?.run?.to_owned()));
     let launched = || {
-        let run = seen.step.usage.detail.run.as_ref()?;
+        let run = task.step.usage.detail.run.as_ref()?;
         // Two nodes, or two boots of one node, may have launchers with the same number. This prefix
         // of the random boot id distinguishes the boots of one node.
-        let (node, boot) = (&seen.step.node, &seen.step.boot);
+        let (node, boot) = (&task.step.node, &task.step.boot);
         let key = format!("{} {node}/{boot:.8}/{}", run.launcher, run.key);
         Some((JoinedBy::Launcher, key))
     };
-    let of_family = || families.run(&seen.job?.id);
+    let of_family = || families.run(&task.job?.id);
     let named = || {
-        let run = by_rule(Drawn::Run, seen, policy)?;
+        let run = by_rule(Drawn::Run, task, policy)?;
         Some((JoinedBy::Name, run.to_owned()))
     };
     labelled()
@@ -223,10 +223,10 @@ pub(crate) fn run_of(
 
 /// The sample of a task, from a label, a rule of the policy, a tag of Nextflow or a record of the
 /// engine.
-pub(crate) fn sample_of<'a>(seen: &ObservedTask<'a>, policy: &Policy) -> Option<&'a str> {
-    let tagged = || nextflow_task::sample_of(seen.job?);
-    let recorded = || seen.recorded.names()?.sample;
-    drawn(Drawn::Sample, "sample", seen, policy)
+pub(crate) fn sample_of<'a>(task: &ObservedTask<'a>, policy: &Policy) -> Option<&'a str> {
+    let tagged = || nextflow_task::sample_of(task.job?);
+    let recorded = || task.recorded.names()?.sample;
+    drawn(Drawn::Sample, "sample", task, policy)
         .or_else(tagged)
         .or_else(recorded)
 }
@@ -235,8 +235,8 @@ pub(crate) fn sample_of<'a>(seen: &ObservedTask<'a>, policy: &Policy) -> Option<
 ///
 /// Source: `K8sTaskHandler.getDefaultLabels` of Nextflow. Users also set these names on Batch jobs
 /// by `resourceLabels`.
-fn tagged(seen: &ObservedTask<'_>) -> Option<String> {
-    let tags = &seen.job?.tags;
+fn tagged(task: &ObservedTask<'_>) -> Option<String> {
+    let tags = &task.job?.tags;
     if let Some(run) = tags.get(RUN_TAG) {
         return Some(run.clone());
     }
@@ -251,16 +251,16 @@ fn tagged(seen: &ObservedTask<'_>) -> Option<String> {
 }
 
 /// The pipeline of a task; `None` if no source names one.
-pub(crate) fn pipeline(seen: &ObservedTask<'_>, policy: &Policy) -> Option<String> {
-    if let Some(name) = label(seen, "pipeline") {
+pub(crate) fn pipeline(task: &ObservedTask<'_>, policy: &Policy) -> Option<String> {
+    if let Some(name) = label(task, "pipeline") {
         return Some(name.to_owned());
     }
-    let of_job = seen.job.and_then(|job| job.tags.get(PIPELINE_TAG));
-    let tagged = of_job.or_else(|| seen.instance.tags.get(PIPELINE_TAG));
-    let run = seen.step.usage.detail.run.as_ref();
-    let recorded = || Some(seen.recorded.names()?.pipeline?.to_owned());
+    let of_job = task.job.and_then(|job| job.tags.get(PIPELINE_TAG));
+    let tagged = of_job.or_else(|| task.instance.tags.get(PIPELINE_TAG));
+    let run = task.step.usage.detail.run.as_ref();
+    let recorded = || Some(task.recorded.names()?.pipeline?.to_owned());
     let launched = || run.and_then(|run| run.pipeline.clone());
-    let named = || by_rule(Drawn::Pipeline, seen, policy).map(str::to_owned);
+    let named = || by_rule(Drawn::Pipeline, task, policy).map(str::to_owned);
     tagged
         .cloned()
         .or_else(recorded)
@@ -268,8 +268,8 @@ pub(crate) fn pipeline(seen: &ObservedTask<'_>, policy: &Policy) -> Option<Strin
         .or_else(named)
 }
 
-fn label<'a>(seen: &ObservedTask<'a>, key: &str) -> Option<&'a str> {
-    label_of(seen.step, key)
+fn label<'a>(task: &ObservedTask<'a>, key: &str) -> Option<&'a str> {
+    label_of(task.step, key)
 }
 
 /// The labels of a task without those that the probe sends about its container and those that only
@@ -291,14 +291,14 @@ pub(crate) fn label_of<'a>(step: &'a PlacedStep, key: &str) -> Option<&'a str> {
 fn drawn<'a>(
     wanted: Drawn,
     key: &str,
-    seen: &ObservedTask<'a>,
+    task: &ObservedTask<'a>,
     policy: &Policy,
 ) -> Option<&'a str> {
-    label(seen, key).or_else(|| by_rule(wanted, seen, policy))
+    label(task, key).or_else(|| by_rule(wanted, task, policy))
 }
 
-fn by_rule<'a>(wanted: Drawn, seen: &ObservedTask<'a>, policy: &Policy) -> Option<&'a str> {
-    draw(wanted, &seen.task(), policy)
+fn by_rule<'a>(wanted: Drawn, task: &ObservedTask<'a>, policy: &Policy) -> Option<&'a str> {
+    draw(wanted, &task.task(), policy)
 }
 
 /// The value that the rules of the policy derive from the names of a task and its job.

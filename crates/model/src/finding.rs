@@ -285,7 +285,7 @@ impl Finding {
 
     /// Extends an empty window to begin at the first sweep that found the waste. The window is
     /// empty if the cloud reports a state without its start time.
-    pub(crate) fn seen_by_sweeps_since(&mut self, since: Timestamp) {
+    pub(crate) fn extend_to_first_sweep(&mut self, since: Timestamp) {
         if self.window.from >= self.window.to {
             self.begin_at(since.min(self.window.to));
         }
@@ -293,7 +293,7 @@ impl Finding {
 
     /// Extends a window to what this and earlier sweeps observed, if a part of the window is no
     /// longer stored.
-    pub(crate) fn seen_by_sweeps_in(&mut self, observed: Window) {
+    pub(crate) fn extend_to_observed(&mut self, observed: Window) {
         if self.is_longer() && observed.from < self.window.from {
             self.begin_at(observed.from);
         }

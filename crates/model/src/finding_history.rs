@@ -193,10 +193,10 @@ impl Lives {
             let standing = self.meet(&finding, decision, inventory, now);
             let life = self.known.get(&finding.id);
             if let Some(since) = life.and_then(|life| life.since) {
-                finding.seen_by_sweeps_since(since);
+                finding.extend_to_first_sweep(since);
             }
             if let Some(observed) = life.and_then(|life| life.observed) {
-                finding.seen_by_sweeps_in(observed);
+                finding.extend_to_observed(observed);
             }
             history.life.insert(finding.id.clone(), standing);
             if let Some(assignee) = decisions.assignees.get(&finding.id) {
@@ -251,7 +251,7 @@ impl Lives {
         if back {
             life.since = Some(now);
         }
-        let grew = life.told.grew_to(&price);
+        let grew = life.price_at_stage.grew_to(&price);
         let stage = match stage_of(decision) {
             Some(aside) => aside,
             None if back => Stage::Reopened,
@@ -260,7 +260,7 @@ impl Lives {
             None => Stage::Ongoing,
         };
         if stage != Stage::Ongoing {
-            life.told = price;
+            life.price_at_stage = price;
         }
         life.see(finding, inventory, now);
         Standing {
@@ -307,7 +307,7 @@ impl Lives {
                     _ if ending == Ending::StillThere => resolution.paid_again(report.at),
                     _ => {}
                 }
-            } else if !found.life.contains_key(id) && was_looked_at(life, report, (ending, changed))
+            } else if !found.life.contains_key(id) && was_evaluated(life, report, (ending, changed))
             {
                 let mut resolution = Resolution::new(life.kind, ending, report.at);
                 if let Some(changed) = changed {
@@ -365,7 +365,7 @@ fn stage_of(decision: Option<&Decision>) -> Option<Stage> {
 /// Whether the sweep could have found the finding again. A call that failed matters if it lists the
 /// resource. If the inventory does not show that the resource ended, the calls for the resources
 /// that use it matter too.
-fn was_looked_at(
+fn was_evaluated(
     life: &Life,
     report: &Report,
     (ending, changed): (Ending, Option<ChangedType>),

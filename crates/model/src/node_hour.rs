@@ -110,14 +110,14 @@ mod tests {
     fn batches_follow_each_other_by_part_and_day_and_no_number_occurs_twice() {
         let through = date(2026, 11, 20);
         let mut newest = None;
-        let mut seen = Vec::new();
+        let mut batches = Vec::new();
         while let Some(batch) = HourBatch::next(newest, through, 4_000) {
             assert!(newest < Some(batch.number()), "{batch:?}");
             assert_eq!(HourBatch::of_number(batch.number()), Some(batch));
             newest = Some(batch.number());
-            seen.push((batch.day.day(), batch.part.index, batch.part.of));
+            batches.push((batch.day.day(), batch.part.index, batch.part.of));
         }
-        assert_eq!(seen, [(20, 0, 3), (20, 1, 3), (20, 2, 3)]);
+        assert_eq!(batches, [(20, 0, 3), (20, 1, 3), (20, 2, 3)]);
         // The number of nodes changes within a day, and a day passes.
         let next = |nodes| HourBatch::next(newest, date(2026, 11, 21), nodes);
         assert_eq!(next(10).map(|batch| batch.part), Some(Shard::ONLY));

@@ -121,19 +121,19 @@ impl Gap {
     /// none.
     pub fn in_region(&self, region: &str) -> Option<&str> {
         let (_, place) = self.parts();
-        let asked = place.strip_prefix(region)?;
+        let call = place.strip_prefix(region)?;
         // `us-east-11` is not `us-east-1`.
-        let ends = !asked.starts_with(|c: char| c.is_alphanumeric() || c == '-');
-        ends.then(|| asked.trim_start_matches([':', ' ']))
+        let ends = !call.starts_with(|c: char| c.is_alphanumeric() || c == '-');
+        ends.then(|| call.trim_start_matches([':', ' ']))
     }
 
     /// The account, if the scope contains one, and the remaining text.
     fn parts(&self) -> (Option<&str>, &str) {
-        let Some(told) = self.scope.strip_prefix("account ") else {
+        let Some(scope) = self.scope.strip_prefix("account ") else {
             return (None, &self.scope);
         };
-        let end = told.find([' ', ':']).unwrap_or(told.len());
-        let (account, place) = told.split_at(end);
+        let end = scope.find([' ', ':']).unwrap_or(scope.len());
+        let (account, place) = scope.split_at(end);
         (Some(account), place.trim_start_matches(' '))
     }
 }

@@ -48,14 +48,14 @@ pub struct WeekHour {
     pub weeks_seen: u8,
     /// Number of weeks in which the workload was active in the hour.
     pub weeks_active: u8,
-    seen: u32,
+    observed_slots: u32,
     active: u32,
 }
 
 impl WeekHour {
     /// The active share of its observed slots; `None` without observation.
     pub fn active(self) -> Option<Share> {
-        part(self.active, self.seen)
+        part(self.active, self.observed_slots)
     }
 }
 
@@ -81,7 +81,7 @@ impl NodeHours {
     /// Adds one heartbeat; ignores a heartbeat whose probe did not observe the required signals.
     pub fn fold(&mut self, placed: &Placed, policy: &ActivityPolicy) {
         let h = &placed.heartbeat;
-        let Some(start) = placed.start().filter(|_| h.was_seen()) else {
+        let Some(start) = placed.start().filter(|_| h.is_observed()) else {
             return;
         };
         let activity = activity::of(h, policy);
@@ -127,9 +127,11 @@ impl NodeHours {
     /// between are unobserved; the first hour is observed.
     pub fn hours(&self) -> impl DoubleEndedIterator<Item = (Timestamp, Hour)> {
         let older = self.hours.len().saturating_sub(FORTNIGHT_HOURS);
-        let unseen = self.hours[older..].iter();
-        let unseen = unseen.take_while(|hour| **hour == Hour::default()).count();
-        let newest = self.numbered().skip(older + unseen);
+        let empty_hours = self.hours[older..].iter();
+        let empty_hours = empty_hours
+            .take_while(|hour| **hour == Hour::default())
+            .count();
+        let newest = self.numbered().skip(older + empty_hours);
         newest.filter_map(|(number, hour)| {
             let begin = Timestamp::from_second(number * 3600).ok()?;
             Some((begin, hour))
@@ -171,18 +173,20 @@ impl NodeHours {
         let within = self.first.max(hour_of(from))..(self.newest() + 1).min(hour_of(to) + 1);
         let of_hour = |number: i64| {
             let index = usize::try_from(number - self.first).ok();
-            let seen = index
+            let observed_slots = index
                 .and_then(|index| self.hours.get(index))
-                .map_or(0, |hour| hour.seen_slots());
+                .map_or(0, |hour| hour.observed_slots());
             let begin = number * 3600;
             if from <= begin && begin + 3600 <= to {
-                return slot * seen.count_ones();
+                return slot * observed_slots.count_ones();
             }
-            let parts = (0..SLOTS).filter(|slot| seen >> slot & 1 == 1).map(|slot| {
-                let begin = begin + i64::from(slot) * SLOT_SECONDS;
-                let part = (begin + SLOT_SECONDS).min(to) - begin.max(from);
-                Duration::from_secs(u64::try_from(part).unwrap_or(0))
-            });
+            let parts = (0..SLOTS)
+                .filter(|slot| observed_slots >> slot & 1 == 1)
+                .map(|slot| {
+                    let begin = begin + i64::from(slot) * SLOT_SECONDS;
+                    let part = (begin + SLOT_SECONDS).min(to) - begin.max(from);
+                    Duration::from_secs(u64::try_from(part).unwrap_or(0))
+                });
             parts.sum()
         };
         within.map(of_hour).sum()
@@ -190,7 +194,7 @@ impl NodeHours {
 
     /// The observed share of the five-minute slots within a window. `None` if the window contains
     /// no whole slot, or begins before the stored hours.
-    pub fn seen_in(&self, window: Window) -> Option<Share> {
+    pub fn observed_share(&self, window: Window) -> Option<Share> {
         let first = (window.from.as_second() + SLOT_SECONDS - 1).div_euclid(SLOT_SECONDS);
         let end = window.to.as_second().div_euclid(SLOT_SECONDS);
         // The window comes from a node, so the loop is limited to the stored hours.
@@ -198,15 +202,15 @@ impl NodeHours {
             return None;
         }
         let kept_end = (self.newest() + 1) * i64::from(SLOTS);
-        let is_seen = |slot: &i64| {
+        let is_observed = |slot: &i64| {
             let index = usize::try_from(slot.div_euclid(SLOTS.into()) - self.first).ok();
             let hour = index.and_then(|index| self.hours.get(index).copied());
             let within = u32::try_from(slot.rem_euclid(SLOTS.into())).unwrap_or(0);
-            hour.is_some_and(|hour| hour.seen_slots() >> within & 1 == 1)
+            hour.is_some_and(|hour| hour.observed_slots() >> within & 1 == 1)
         };
-        let seen = (first..end.min(kept_end)).filter(is_seen).count();
+        let observed_slots = (first..end.min(kept_end)).filter(is_observed).count();
         let all = u64::try_from(end - first).ok()?;
-        Share::of(u64::try_from(seen).ok()?, all)
+        Share::of(u64::try_from(observed_slots).ok()?, all)
     }
 
     /// The hours of the week in UTC, from Monday 0:00.
@@ -214,13 +218,13 @@ impl NodeHours {
         let mut week = [WeekHour::default(); WEEK_HOURS];
         for (begin, hour) in self.hours() {
             let sum = &mut week[hour_of_week(begin)];
-            let (seen, active) = (
-                hour.seen_slots().count_ones(),
+            let (observed_slots, active) = (
+                hour.observed_slots().count_ones(),
                 hour.active_slots().count_ones(),
             );
-            sum.weeks_seen += u8::from(seen > 0);
+            sum.weeks_seen += u8::from(observed_slots > 0);
             sum.weeks_active += u8::from(active > 0);
-            sum.seen += seen;
+            sum.observed_slots += observed_slots;
             sum.active += active;
         }
         week
@@ -263,10 +267,12 @@ impl NodeHours {
     fn forget_before(&mut self, oldest: i64) {
         let old = usize::try_from(oldest.saturating_sub(self.first)).unwrap_or(0);
         let old = old.min(self.hours.len());
-        let unseen = self.hours[old..].iter();
-        let unseen = unseen.take_while(|hour| **hour == Hour::default()).count();
-        self.hours.drain(..old + unseen);
-        self.first += (old + unseen) as i64;
+        let empty_hours = self.hours[old..].iter();
+        let empty_hours = empty_hours
+            .take_while(|hour| **hour == Hour::default())
+            .count();
+        self.hours.drain(..old + empty_hours);
+        self.first += (old + empty_hours) as i64;
     }
 
     fn newest(&self) -> i64 {

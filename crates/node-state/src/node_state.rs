@@ -157,7 +157,7 @@ impl NodeState {
         let h = &placed.heartbeat;
         let (start, end) = (placed.start().unwrap_or(placed.end), placed.end);
         let active = activity::of(h, policy) != Activity::Quiet;
-        if h.was_seen() {
+        if h.is_observed() {
             self.seen.add(start, end, policy.tick());
         }
         if active {

@@ -112,13 +112,16 @@ mod tests {
     #[test]
     fn touching_intervals_cover_all_and_a_gap_shows() {
         let check = |intervals: &[(i64, i64)], expect_ppm: u32| {
-            let seen = intervals
-                .iter()
-                .fold(Ticks::default(), |mut ticks, (from, to)| {
-                    ticks.add(at(*from), at(*to), MINUTE);
-                    ticks
-                });
-            let coverage = seen.coverage(at(0), at(600), MINUTE).map(Share::ppm);
+            let observed_ticks =
+                intervals
+                    .iter()
+                    .fold(Ticks::default(), |mut ticks, (from, to)| {
+                        ticks.add(at(*from), at(*to), MINUTE);
+                        ticks
+                    });
+            let coverage = observed_ticks
+                .coverage(at(0), at(600), MINUTE)
+                .map(Share::ppm);
             assert_eq!(coverage, Some(expect_ppm), "{intervals:?}");
         };
         check(&[(0, 600)], 1_000_000);

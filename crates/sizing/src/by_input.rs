@@ -36,12 +36,15 @@ pub(crate) fn by_input(samples: &[Sample], policy: &SizingPolicy) -> Vec<SizedIn
         let Ok(advice) = history.advise(Some(*input)) else {
             return Vec::new();
         };
-        let told = in_steps(u128::from(advice.first().0));
+        let size = in_steps(u128::from(advice.first().0));
         // A model of needs without scatter leaves no reserve.
-        let seen = runs.iter().filter(|run| run.input <= Some(*input));
-        let seen = seen.map(|run| run.peak).max().unwrap_or_default();
-        let told = told.max(with_reserve(seen));
-        let memory = sizes.last().map_or(told, |last| last.memory.max(told));
+        let runs_up_to_input = runs.iter().filter(|run| run.input <= Some(*input));
+        let peak = runs_up_to_input
+            .map(|run| run.peak)
+            .max()
+            .unwrap_or_default();
+        let size = size.max(with_reserve(peak));
+        let memory = sizes.last().map_or(size, |last| last.memory.max(size));
         if sizes.last().is_none_or(|last| last.input < *input) {
             sizes.push(SizedInput {
                 input: *input,

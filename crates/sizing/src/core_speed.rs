@@ -119,33 +119,33 @@ impl Speeds {
     /// sharing a machine.
     pub fn learned(observed: &[Observed]) -> Self {
         let mut corrections: BTreeMap<Family, f64> = BTreeMap::new();
-        for seen in observed {
-            corrections.insert(seen.from.clone(), 0.0);
-            corrections.insert(seen.to.clone(), 0.0);
+        for pair in observed {
+            corrections.insert(pair.from.clone(), 0.0);
+            corrections.insert(pair.to.clone(), 0.0);
         }
         let families: Vec<Family> = corrections.keys().cloned().collect();
         let mut crowding = 0.0;
         for _ in 0..ROUNDS {
             for family in &families {
                 let (mut sum, mut weight) = (0.0, PRIOR_WEIGHT);
-                for seen in observed {
-                    let excess = seen.log_excess - crowding * seen.crowding;
+                for pair in observed {
+                    let excess = pair.log_excess - crowding * pair.crowding;
                     // Slower on `to` than predicted: `to` is slower, or `from` faster.
-                    if &seen.to == family {
-                        sum += corrections[&seen.from] - excess;
+                    if &pair.to == family {
+                        sum += corrections[&pair.from] - excess;
                         weight += 1.0;
-                    } else if &seen.from == family {
-                        sum += corrections[&seen.to] + excess;
+                    } else if &pair.from == family {
+                        sum += corrections[&pair.to] + excess;
                         weight += 1.0;
                     }
                 }
                 corrections.insert(family.clone(), sum / weight);
             }
             let (mut sum, mut weight) = (0.0, PRIOR_WEIGHT);
-            for seen in observed {
-                let apart = corrections[&seen.to] - corrections[&seen.from];
-                sum += seen.crowding * (seen.log_excess + apart);
-                weight += seen.crowding.powi(2);
+            for pair in observed {
+                let apart = corrections[&pair.to] - corrections[&pair.from];
+                sum += pair.crowding * (pair.log_excess + apart);
+                weight += pair.crowding.powi(2);
             }
             crowding = sum / weight;
         }
@@ -286,15 +286,15 @@ mod tests {
     #[test]
     fn a_family_that_was_seen_slower_than_published_is_corrected() {
         let family = |name: &str| Family(name.to_owned());
-        let seen = |to: &str, log_excess: f64| Observed {
+        let pair = |to: &str, log_excess: f64| Observed {
             from: family("m5"),
             to: family(to),
             log_excess,
             crowding: 0.0,
         };
         let observed: Vec<Observed> = (0..40)
-            .map(|_| seen("m6i", 0.2))
-            .chain((0..40).map(|_| seen("c6a", 0.0)))
+            .map(|_| pair("m6i", 0.2))
+            .chain((0..40).map(|_| pair("c6a", 0.0)))
             .collect();
         let speeds = Speeds::learned(&observed);
         let correction = |name: &str| speeds.corrections[&family(name)];

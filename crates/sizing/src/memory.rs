@@ -152,7 +152,9 @@ impl MemoryHistory {
     /// Lets all models compete on a task, and then adds the task.
     pub fn learn(&mut self, run: Run) {
         if self.runs.len() >= self.min_runs {
-            let wasted = self.ask(run.input).map(|asked| Some(asked?.waste(&run)));
+            let wasted = self
+                .ask(run.input)
+                .map(|request| Some(request?.waste(&run)));
             // A model without a recommendation is charged like the worst model.
             let worst = wasted.into_iter().flatten().fold(0.0, f64::max);
             for (charge, wasted) in self.charges.iter_mut().zip(wasted) {
@@ -179,21 +181,21 @@ impl MemoryHistory {
         if missing > 0 {
             return Err(TooFewRuns { missing });
         }
-        let asked = self
+        let request = self
             .ask(input)
             .into_iter()
             .zip(self.charges)
-            .filter_map(|(asked, charge)| Some((charge, asked?)))
+            .filter_map(|(request, charge)| Some((charge, request?)))
             .min_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, asked)| asked);
-        asked
-            .map(|asked| asked.advice(self.runs.len()))
+            .map(|(_, request)| request);
+        request
+            .map(|request| request.advice(self.runs.len()))
             .ok_or(TooFewRuns { missing: 1 })
     }
 
     /// The request of each model; `None` if the model needs inputs that are unknown. Models of one
     /// shape differ only by their margin, and share the sample.
-    fn ask(&self, input: Option<Bytes>) -> [Option<Asked>; MODELS.len()] {
+    fn ask(&self, input: Option<Bytes>) -> [Option<ModelRequest>; MODELS.len()] {
         let by_shape = SHAPES.map(|shape| {
             let sample = Sample::of(&self.runs, shape, input)?;
             let least = (self.oom_share < 1.0).then(|| sample.exceeded_by(self.oom_share));
@@ -207,7 +209,7 @@ impl MemoryHistory {
             if let Some(least) = least {
                 rungs.start_at(least * on_top);
             }
-            Some(Asked {
+            Some(ModelRequest {
                 model,
                 exceeded: sample.chance_above(rungs.first()),
                 rungs,
@@ -216,13 +218,13 @@ impl MemoryHistory {
     }
 }
 
-struct Asked {
+struct ModelRequest {
     model: Model,
     rungs: Ladder,
     exceeded: f64,
 }
 
-impl Asked {
+impl ModelRequest {
     /// Byte-seconds that this request would have wasted for a task.
     fn waste(&self, run: &Run) -> f64 {
         let (need, seconds) = (run.peak.0 as f64, run.wall.as_secs_f64());

@@ -219,10 +219,14 @@ mod tests {
     #[test]
     fn runs_are_placed_where_least_is_left_and_machines_go_when_they_are_empty() {
         let check = |runs: &[Made], kept: u32, expect: (u64, u32, &[(usize, u32)])| {
-            let told = packed(runs, (8, 32), kept).expect("all fit");
-            let fullest: Vec<_> = told.fullest.iter().map(|(s, n)| (*s, *n)).collect();
-            let seconds = told.machine_time.as_secs();
-            assert_eq!((seconds, told.machines, &fullest[..]), expect, "{runs:?}");
+            let packing = packed(runs, (8, 32), kept).expect("all fit");
+            let fullest: Vec<_> = packing.fullest.iter().map(|(s, n)| (*s, *n)).collect();
+            let seconds = packing.machine_time.as_secs();
+            assert_eq!(
+                (seconds, packing.machines, &fullest[..]),
+                expect,
+                "{runs:?}"
+            );
         };
         check(&[], 0, (0, 0, &[]));
         check(&[(0, 0, 100, 4, 8)], 0, (100, 1, &[(0, 1)]));
@@ -263,17 +267,17 @@ mod tests {
         fn no_machine_holds_more_than_it_has_and_none_is_free(
             runs in prop::collection::vec((0_usize..5, 0_u32..500, 1_u32..300, 1_u64..9, 1_u64..33), 1..80),
         ) {
-            let told = packed(&runs, (8, 32), 0).expect("all fit");
+            let packing = packed(&runs, (8, 32), 0).expect("all fit");
             let of = |value: fn(&Made) -> u64| -> u64 {
                 runs.iter().map(|run| value(run) * u64::from(run.2)).sum()
             };
-            let seconds = told.machine_time.as_secs();
+            let seconds = packing.machine_time.as_secs();
             prop_assert!(seconds * 8 >= of(|run| run.3) && seconds * 32 >= of(|run| run.4));
             let alone: u64 = runs.iter().map(|run| u64::from(run.2)).sum();
             prop_assert!(seconds <= alone, "sharing is never dearer than a machine each");
             let mut back = runs.clone();
             back.reverse();
-            prop_assert_eq!(packed(&back, (8, 32), 0), Ok(told));
+            prop_assert_eq!(packed(&back, (8, 32), 0), Ok(packing));
         }
 
         #[test]

@@ -41,8 +41,8 @@ proptest! {
         let (once, twice) = (needed(&runs, 1), needed(&runs, 2));
         prop_assert!(twice.cores >= once.cores, "{once:?} {twice:?}");
         prop_assert!(twice.memory >= once.memory, "{once:?} {twice:?}");
-        let asked = |need: &Need| need.on_fargate.and_then(|pair| pair.memory);
-        prop_assert!(asked(&twice).is_none() || asked(&twice) >= asked(&once));
+        let fargate_memory = |need: &Need| need.on_fargate.and_then(|pair| pair.memory);
+        prop_assert!(fargate_memory(&twice).is_none() || fargate_memory(&twice) >= fargate_memory(&once));
     }
 
     #[test]

@@ -94,8 +94,8 @@ impl Transfer {
         Duration::try_from_secs_f64(here.wall.as_secs_f64() * ratio).unwrap_or(Duration::MAX)
     }
 
-    fn row(&self, seen: &ObservedRunTime) -> [f64; 3] {
-        let f = features(seen);
+    fn row(&self, task: &ObservedRunTime) -> [f64; 3] {
+        let f = features(task);
         let scaled =
             |i: usize| ((f[i] - self.mean[i]) / self.deviation[i]).clamp(-FURTHEST, FURTHEST);
         [scaled(0), scaled(1), 1.0]
@@ -126,9 +126,9 @@ fn log(wall: Duration) -> f64 {
     wall.as_secs_f64().max(1e-3).ln()
 }
 
-fn features(seen: &ObservedRunTime) -> [f64; 2] {
-    let cores = (seen.cores.0.max(10) as f64 / 1000.0).ln();
-    [log(seen.wall), cores]
+fn features(task: &ObservedRunTime) -> [f64; 2] {
+    let cores = (task.cores.0.max(10) as f64 / 1000.0).ln();
+    [log(task.wall), cores]
 }
 
 fn moments(features: &[[f64; 2]]) -> ([f64; 2], [f64; 2]) {
@@ -183,7 +183,7 @@ fn solve(a: [[f64; 3]; 3], b: [f64; 3]) -> Option<[f64; 3]> {
 mod tests {
     use super::*;
 
-    fn seen(seconds: f64, milli_cores: u64) -> ObservedRunTime {
+    fn task(seconds: f64, milli_cores: u64) -> ObservedRunTime {
         ObservedRunTime {
             wall: Duration::from_secs_f64(seconds),
             cores: MilliCores(milli_cores),
@@ -197,7 +197,7 @@ mod tests {
                 let seconds = f64::from(i * i);
                 let there = Duration::from_secs_f64(there(seconds, cores));
                 pairs.push(Pair {
-                    here: seen(seconds, cores),
+                    here: task(seconds, cores),
                     there,
                 });
             }
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn one_factor_for_all_is_found_exactly() {
         let predicted = fit(|s, _| s * 0.7)
-            .predict(&seen(100.0, 1_000))
+            .predict(&task(100.0, 1_000))
             .as_secs_f64();
         assert!((predicted - 70.0).abs() < 0.01, "{predicted}");
     }
@@ -216,8 +216,8 @@ mod tests {
     #[test]
     fn work_on_many_cores_has_a_factor_of_its_own() {
         let transfer = fit(|s, cores| if cores > 2_000 { s * 0.5 } else { s });
-        let few = transfer.predict(&seen(100.0, 500)).as_secs_f64();
-        let many = transfer.predict(&seen(100.0, 4_000)).as_secs_f64();
+        let few = transfer.predict(&task(100.0, 500)).as_secs_f64();
+        let many = transfer.predict(&task(100.0, 4_000)).as_secs_f64();
         assert!(many < 0.75 * few, "{many} and {few}");
     }
 
@@ -230,19 +230,19 @@ mod tests {
                 s
             }
         });
-        let predicted = transfer.predict(&seen(16.0, 500)).as_secs_f64();
+        let predicted = transfer.predict(&task(16.0, 500)).as_secs_f64();
         assert!((predicted - 16.0).abs() < 0.5, "{predicted}");
     }
 
     #[test]
     fn too_few_pairs_fit_nothing_and_equal_ones_only_the_factor() {
         let pair = Pair {
-            here: seen(10.0, 1_000),
+            here: task(10.0, 1_000),
             there: Duration::from_secs(5),
         };
         assert_eq!(Transfer::fit(&[pair; 4]), None);
         let same = Transfer::fit(&[pair; 10]).expect("a factor is known");
-        let predicted = same.predict(&seen(10.0, 1_000)).as_secs_f64();
+        let predicted = same.predict(&task(10.0, 1_000)).as_secs_f64();
         assert!((predicted - 5.0).abs() < 0.01);
     }
 }

@@ -86,11 +86,11 @@ impl Interruptions {
 /// The interruption rate of a spot machine; `None` without data from the advisor or from the
 /// account itself.
 pub fn interruptions(terms: &SpotTerms) -> Option<Interruptions> {
-    let told = terms.taken_back_ppm.map(|ppm| f64::from(ppm) / 1e6);
-    let told = told.and_then(Interruptions::from_monthly_share);
-    match (told, terms.own) {
-        (told, None) => told,
-        (Some(told), Some(own)) => Some(told.and_own(own.count, own.machine_hours)),
+    let share = terms.taken_back_ppm.map(|ppm| f64::from(ppm) / 1e6);
+    let by_advisor = share.and_then(Interruptions::from_monthly_share);
+    match (by_advisor, terms.own) {
+        (by_advisor, None) => by_advisor,
+        (Some(by_advisor), Some(own)) => Some(by_advisor.and_own(own.count, own.machine_hours)),
         (None, Some(own)) if own.machine_hours > 0 => {
             let never = Interruptions::from_monthly_share(0.0)?;
             // One more than observed: interruptions that did not happen yet may happen.
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn own_interruptions_count_as_far_as_they_were_watched_for() {
-        let told = Interruptions::from_monthly_share(0.1).expect("a share");
+        let by_advisor = Interruptions::from_monthly_share(0.1).expect("a share");
         let check = |count, hours, expect: f64| {
-            let own = told.and_own(count, hours);
+            let own = by_advisor.and_own(count, hours);
             let chance = own.chance_within(HOURS_A_MONTH);
             assert!(
                 (chance - expect).abs() < 0.005,

@@ -78,14 +78,14 @@ impl Spread {
             sample: distinct_samples(&peaks) as f64,
             task: peaks.len() as f64,
         };
-        let seen = seen_variances(&peaks, &cells, &runs, mean);
+        let variances = observed_variances(&peaks, &cells, &runs, mean);
         let terms = [
-            (seen.run, ASSUMED.run, counts.run),
-            (seen.sample, ASSUMED.sample, counts.sample),
-            (seen.task, ASSUMED.task, counts.task),
+            (variances.run, ASSUMED.run, counts.run),
+            (variances.sample, ASSUMED.sample, counts.sample),
+            (variances.task, ASSUMED.task, counts.task),
         ];
-        let terms = terms.map(|(seen, assumed, count)| {
-            let (value, freedom) = seen.weighed(assumed);
+        let terms = terms.map(|(variance, assumed, count)| {
+            let (value, freedom) = variance.weighed(assumed);
             (value * (1.0 + 1.0 / count), freedom)
         });
         let predictive: f64 = terms.iter().map(|(term, _)| term).sum();
@@ -99,7 +99,7 @@ impl Spread {
                 tasks: count(counts.task),
                 samples: count(counts.sample),
                 runs: count(counts.run),
-                effective_tasks_millis: count(effective_tasks(counts, seen) * 1e3),
+                effective_tasks_millis: count(effective_tasks(counts, variances) * 1e3),
             },
         })
     }
@@ -201,7 +201,7 @@ impl ObservedVariance {
     }
 }
 
-fn seen_variances(
+fn observed_variances(
     peaks: &[(Cell, f64)],
     cells: &BTreeMap<Cell, Group>,
     runs: &BTreeMap<Option<u64>, Group>,
@@ -225,21 +225,21 @@ fn seen_variances(
 
 /// The number of independent tasks whose mean would be as certain, by the shares of the spread
 /// between runs and between samples.
-fn effective_tasks(counts: Parts<f64>, seen: Parts<ObservedVariance>) -> f64 {
+fn effective_tasks(counts: Parts<f64>, variances: Parts<ObservedVariance>) -> f64 {
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-    let below = seen.sample.value + seen.task.value;
-    let weighed = |assumed: f64, seen: f64, freedom: f64| {
-        (ASSUMED_FREEDOM * assumed + freedom * seen) / (ASSUMED_FREEDOM + freedom)
+    let below = variances.sample.value + variances.task.value;
+    let weighed = |assumed: f64, observed: f64, freedom: f64| {
+        (ASSUMED_FREEDOM * assumed + freedom * observed) / (ASSUMED_FREEDOM + freedom)
     };
     let run = weighed(
         ASSUMED_OF_RUNS,
-        share(seen.run.value, seen.run.value + below),
-        seen.run.freedom,
+        share(variances.run.value, variances.run.value + below),
+        variances.run.freedom,
     );
     let sample = weighed(
         ASSUMED_OF_SAMPLES,
-        share(seen.sample.value, below),
-        seen.task.freedom.min(seen.sample.freedom),
+        share(variances.sample.value, below),
+        variances.task.freedom.min(variances.sample.freedom),
     );
     let sample = (1.0 - run) * sample;
     let of_mean = run / counts.run + sample / counts.sample + (1.0 - run - sample) / counts.task;

@@ -61,10 +61,10 @@ impl Work {
 
     /// The work from samples of busy cores. The totals give the work before the first and after the
     /// last sample. `None` for a task without run time.
-    pub fn from_samples(wall: Duration, cpu: CpuTime, seen: &Parallelism) -> Option<Self> {
-        let unseen_cpu = CpuTime(cpu.0.saturating_sub(seen.cpu().0));
-        let unseen = wall.saturating_sub(seen.wall());
-        let mut phases: Vec<Phase> = seen
+    pub fn from_samples(wall: Duration, cpu: CpuTime, samples: &Parallelism) -> Option<Self> {
+        let remaining_cpu = CpuTime(cpu.0.saturating_sub(samples.cpu().0));
+        let remaining_wall = wall.saturating_sub(samples.wall());
+        let mut phases: Vec<Phase> = samples
             .classes()
             .iter()
             .filter_map(|busy| {
@@ -72,7 +72,7 @@ impl Work {
                 Some(Phase { cores, wall })
             })
             .collect();
-        if let Some(rest) = Self::from_totals(unseen, unseen_cpu, None) {
+        if let Some(rest) = Self::from_totals(remaining_wall, remaining_cpu, None) {
             phases.extend(rest.phases);
         }
         (!phases.is_empty()).then(|| Self {
@@ -124,11 +124,11 @@ mod tests {
                 Some(MilliCores(peak)),
             );
             let phases = work.expect("it has a length").phases;
-            let seen: Vec<(u64, u64)> = phases
+            let cores_and_seconds: Vec<(u64, u64)> = phases
                 .iter()
                 .map(|p| (p.cores.0, p.wall.as_secs()))
                 .collect();
-            assert_eq!(seen, expect);
+            assert_eq!(cores_and_seconds, expect);
         };
         check(100, 50, 1_000, &[(500, 100)]);
         check(100, 400, 4_000, &[(4_000, 100)]);
@@ -141,9 +141,9 @@ mod tests {
     #[test]
     fn samples_are_replayed_as_seen_and_the_rest_by_its_totals() {
         let seconds = Duration::from_secs;
-        let check = |wall: u64, cpu: u64, seen: &[(u64, u64)], expect: &[(u64, u64)]| {
+        let check = |wall: u64, cpu: u64, samples: &[(u64, u64)], expect: &[(u64, u64)]| {
             let mut parallelism = Parallelism::default();
-            for (wall, cpu) in seen {
+            for (wall, cpu) in samples {
                 parallelism.add(seconds(*wall), CpuTime::from_millis(cpu * 1000));
             }
             let cpu = CpuTime::from_millis(cpu * 1000);
@@ -153,7 +153,7 @@ mod tests {
                 .flat_map(|work| &work.phases)
                 .map(|phase| (phase.cores.0, phase.wall.as_secs()))
                 .collect();
-            assert_eq!(phases, expect, "{seen:?}");
+            assert_eq!(phases, expect, "{samples:?}");
         };
         // Samples of one class become one phase with all their CPU time.
         check(

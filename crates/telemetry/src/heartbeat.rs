@@ -57,13 +57,13 @@ pub struct Heartbeat {
 }
 
 /// An interval with less coverage than this counts as not observed.
-const SEEN_SHARE: Share = Share::from_ppm(950_000);
+const OBSERVED_SHARE: Share = Share::from_ppm(950_000);
 
 impl Heartbeat {
     /// True if every signal that this probe observes covered at least 95 % of the interval.
-    pub fn was_seen(&self) -> bool {
+    pub fn is_observed(&self) -> bool {
         let least = self.coverage.least();
-        least.is_some_and(|least| least >= SEEN_SHARE)
+        least.is_some_and(|least| least >= OBSERVED_SHARE)
     }
 }
 

@@ -18,7 +18,7 @@ use ebb_telemetry::time::Window;
 use crate::advice::group::members::Group;
 use crate::advice::group::observed_cost::ObservedCost;
 use crate::advice::group::projected_cost::Then;
-use crate::advice::group::replayed_runs::Looked;
+use crate::advice::group::replayed_runs::ReplayGroup;
 use crate::advice::placement::inputs::Placing;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
@@ -38,18 +38,18 @@ pub(crate) fn advise(
     group: &Group<'_, '_>,
     room: &mut usize,
 ) -> Option<GroupAdvice> {
-    let looked = Looked::at(facts, group);
-    let mut told = looked.advise_group()?;
-    told.list_as_of = facts.catalogue.prices_as_of(&told.region);
-    told.refused = fleets(facts, profiles, (&looked, room), &mut told).err();
-    let large_retries = large_retries(facts, &told);
-    told.assumed.extend(large_retries);
-    Some(told)
+    let replay = ReplayGroup::at(facts, group);
+    let mut advice = replay.advise_group()?;
+    advice.list_as_of = facts.catalogue.prices_as_of(&advice.region);
+    advice.refused = fleets(facts, profiles, (&replay, room), &mut advice).err();
+    let large_retries = large_retries(facts, &advice);
+    advice.assumed.extend(large_retries);
+    Some(advice)
 }
 
 /// Why there is no offer for the steps of a group.
-fn why_no_type_fits(told: &GroupAdvice) -> String {
-    match told.is_on_spot() {
+fn why_no_type_fits(advice: &GroupAdvice) -> String {
+    match advice.is_on_spot() {
         true => format!(
             "it runs on spot, and fewer than {SPOT_TYPES} instance types that fit all of its \
              steps have a known spot price"
@@ -63,10 +63,10 @@ fn why_no_type_fits(told: &GroupAdvice) -> String {
 fn fleets(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,
-    (looked, room): (&Looked<'_, '_, '_>, &mut usize),
-    told: &mut GroupAdvice,
+    (replay, room): (&ReplayGroup<'_, '_, '_>, &mut usize),
+    advice: &mut GroupAdvice,
 ) -> Result<(), String> {
-    let unknown = looked
+    let unknown = replay
         .steps
         .iter()
         .find(|s| s.now.is_none() || s.then.is_none());
@@ -76,34 +76,34 @@ fn fleets(
             step.member.step
         ));
     }
-    let seen = ObservedCost::of(facts, looked)?;
-    told.now = Some(seen.fleet.clone());
-    if seen.is_bound {
-        told.assumed.push(GroupAdvice::BOUND.to_owned());
+    let observed = ObservedCost::of(facts, replay)?;
+    advice.now = Some(observed.fleet.clone());
+    if observed.is_bound {
+        advice.assumed.push(GroupAdvice::BOUND.to_owned());
     }
-    if looked.steps.len() > *room {
+    if replay.steps.len() > *room {
         return Err("it has more steps than the report can hold offers for".to_owned());
     }
-    *room -= looked.steps.len();
-    let factor = seen.by_replayed(looked);
-    told.seen_by_replayed_ppm = factor.map(|factor| (factor * 1e6).round() as u32);
+    *room -= replay.steps.len();
+    let factor = observed.by_replayed(replay);
+    advice.seen_by_replayed_ppm = factor.map(|factor| (factor * 1e6).round() as u32);
     let placing = Placing::of(facts, profiles);
     let then = Then {
         placing: &placing,
-        looked,
-        seen: &seen,
+        replay,
+        observed: &observed,
         factor: factor.unwrap_or(1.0),
     };
-    told.resized = then.resized();
+    advice.resized = then.resized();
     let offers = then.offers();
-    (told.offers, told.spot) = (offers.on_demand, offers.spot);
+    (advice.offers, advice.spot) = (offers.on_demand, offers.spot);
     let markets = &facts.inventory.markets;
-    told.spot_score = told.spot_wish().and_then(|wish| wish.find_score(markets));
-    told.confidence = confidence(told, factor);
-    let Some(best) = told.offered().first() else {
-        return Err(why_no_type_fits(told));
+    advice.spot_score = advice.spot_wish().and_then(|wish| wish.find_score(markets));
+    advice.confidence = confidence(advice, factor);
+    let Some(best) = advice.offered().first() else {
+        return Err(why_no_type_fits(advice));
     };
-    let saved = seen.paid.map(|paid| paid - best.usd);
+    let saved = observed.paid.map(|paid| paid - best.usd);
     let close = factor.is_some_and(|factor| (1.0 / FAR_OFF..=FAR_OFF).contains(&factor));
     match (saved, close) {
         (None, _) => Err("the effective price of its machines is unknown".to_owned()),
@@ -113,10 +113,10 @@ fn fleets(
                 .to_owned(),
         ),
         (Some(saved), true) => {
-            told.saving_a_month = Some(a_month(
+            advice.saving_a_month = Some(a_month(
                 saved,
                 Window {
-                    from: told.from,
+                    from: advice.from,
                     to: facts.now,
                 },
             ));
@@ -127,11 +127,11 @@ fn fleets(
 
 /// Steps whose retry gets the present request, which a recommended type does not hold. Such a retry
 /// waits forever in an environment of these types alone.
-fn large_retries(facts: &Facts<'_>, told: &GroupAdvice) -> Option<String> {
-    let types = told.offered().iter().map(|fleet| &fleet.instance_type);
+fn large_retries(facts: &Facts<'_>, advice: &GroupAdvice) -> Option<String> {
+    let types = advice.offered().iter().map(|fleet| &fleet.instance_type);
     let memory = types.filter_map(|name| Some(usable(facts.catalogue.spec(name)?.memory)));
     let least = memory.min()?;
-    let steps = told.steps.iter().filter_map(|step| {
+    let steps = advice.steps.iter().filter_map(|step| {
         let retried_with = step.asks.memory.filter(|memory| *memory > least)?;
         Some(format!("{} with {retried_with}", step.step))
     });
@@ -151,11 +151,11 @@ fn a_month(saved: Usd, known: Window) -> Usd {
 
 /// Confidence from the basis of the run times, the error of the replay, the risk of each step and
 /// the spot placement score of AWS.
-fn confidence(told: &GroupAdvice, factor: Option<f64>) -> Level {
-    if told.spot_score.as_ref().is_some_and(SpotScore::is_low) {
+fn confidence(advice: &GroupAdvice, factor: Option<f64>) -> Level {
+    if advice.spot_score.as_ref().is_some_and(SpotScore::is_low) {
         return Level::Low;
     }
-    let by_time = match told.offered().first().and_then(|best| best.basis) {
+    let by_time = match advice.offered().first().and_then(|best| best.basis) {
         Some(Basis::Observed) => Level::High,
         Some(Basis::Learned) => Level::Medium,
         Some(Basis::Published) | None => Level::Low,
@@ -165,7 +165,7 @@ fn confidence(told: &GroupAdvice, factor: Option<f64>) -> Level {
         Some(factor) if (1.0 / FAR_OFF..=FAR_OFF).contains(&factor) => Level::Medium,
         _ => Level::Low,
     };
-    let by_samples = match told.steps.iter().all(|step| step.samples_needed == 0) {
+    let by_samples = match advice.steps.iter().all(|step| step.samples_needed == 0) {
         true => Level::High,
         false => Level::Medium,
     };

@@ -17,7 +17,7 @@ use ebb_telemetry::step::{PlacedStep, StepEnd};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
 
-use crate::advice::placement::inputs::TOLD;
+use crate::advice::placement::inputs::MAX_OFFERS;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 
@@ -61,7 +61,7 @@ fn advise(
 ) -> NodeAdvice {
     let state = facts.state.nodes.get(&instance.id);
     let hours = facts.hours.nodes.get(&instance.id);
-    let seen = hours.map_or(0, |h| {
+    let observed_hours = hours.map_or(0, |h| {
         h.hours().filter(|(_, h)| h.seen() > Share::NONE).count()
     });
     let kept: Vec<_> = state.map_or_else(Vec::new, |node| node.steps(&instance.id).collect());
@@ -82,7 +82,7 @@ fn advise(
         market: instance.market,
         owner: instance.owner().map(str::to_owned),
         origin: origin.max(labelled(&instance.tags)),
-        hours_seen: u32::try_from(seen).unwrap_or(u32::MAX),
+        hours_seen: u32::try_from(observed_hours).unwrap_or(u32::MAX),
         used,
         needs: with_headroom(used, facts.policy.sizing.memory_headroom_ppm),
         per_hour: price.map(|price| price.per_hour),
@@ -109,9 +109,9 @@ fn offer(
     let kind = &instance.instance_type;
     let spec = spec.ok_or_else(|| format!("instance type {kind} is not in the catalogue"))?;
     if advice.hours_seen < HOURS {
-        let seen = advice.hours_seen;
+        let hours_seen = advice.hours_seen;
         return Err(format!(
-            "its probe observed {seen} of the required {HOURS} hours"
+            "its probe observed {hours_seen} of the required {HOURS} hours"
         ));
     }
     let (Some(cores), Some(memory)) = (advice.needs.cores, advice.needs.memory) else {
@@ -139,7 +139,7 @@ fn offer(
     if paid.is_none() {
         return Err("its effective price is unknown".to_owned());
     }
-    advice.offers = (fitting.into_iter().take(TOLD))
+    advice.offers = (fitting.into_iter().take(MAX_OFFERS))
         .map(|(per_hour, other)| NodeOffer {
             instance_type: other.name.clone(),
             per_hour,

@@ -46,14 +46,14 @@ pub(crate) fn offers(
     request: SizedRequest,
 ) -> Offers {
     let placing = Placing::of(facts, profiles);
-    let asked = (request, profiled.requested());
+    let requests = (request, profiled.requested());
     let paid = profiled.newest().and_then(|run| Paid::of(facts, run));
     let about = StepConditions {
         tags: &profiled.tags(),
         arm: Arm::of(profiled),
         paid,
     };
-    placing.offers(&profiled.profile, asked, home, &about)
+    placing.offers(&profiled.profile, requests, home, &about)
 }
 
 /// Number of tasks in a month at the observed rate; `None` for a single task.

@@ -177,7 +177,7 @@ fn fullest(runs: &[&Run]) -> Option<MemoryUse> {
             .filter(|peak| !peak.source.is_upper_bound())?;
         Some(MemoryUse {
             used: peak.bytes,
-            requested: run.requested.memory.filter(|asked| asked.0 > 0)?,
+            requested: run.requested.memory.filter(|memory| memory.0 > 0)?,
         })
     });
     uses.max_by_key(MemoryUse::share)
@@ -629,8 +629,8 @@ mod tests {
     #[test]
     fn a_change_for_less_than_a_tenth_is_not_asked_for() {
         let check = |now: u64, needed: u64, expect: u64, attempts: &[u64]| {
-            let (told, risk) = should_ask(&asks(now), &need(needed), 0);
-            assert_eq!(told.memory, Some(Bytes::mib(expect)), "{now} {needed}");
+            let (request, risk) = should_ask(&asks(now), &need(needed), 0);
+            assert_eq!(request.memory, Some(Bytes::mib(expect)), "{now} {needed}");
             let sizes: Vec<Bytes> = attempts.iter().map(|mib| Bytes::mib(*mib)).collect();
             assert_eq!(risk.attempts, sizes, "{now} {needed}");
             let between = risk.oom_between.expect("peaks are known");
@@ -665,8 +665,8 @@ mod tests {
             let mut need = need(needed);
             need.too_few_tasks = few;
             need.risk.samples_needed = missing;
-            let (told, _) = should_ask(&asks(now), &need, kills);
-            assert_eq!(told.memory, Some(Bytes::mib(expect)), "{now} {needed}");
+            let (request, _) = should_ask(&asks(now), &need, kills);
+            assert_eq!(request.memory, Some(Bytes::mib(expect)), "{now} {needed}");
         };
         check(true, 19, 0, 4_000, 1_000, 4_000);
         check(false, 15, 0, 4_000, 1_000, 1_000);
@@ -689,8 +689,12 @@ mod tests {
             let mut need = need(needed);
             // One task filled a larger request of its own.
             need.held = Some(Bytes::gib(20));
-            let (told, _) = should_ask(&present, &need, killed as usize);
-            assert_eq!(told.memory, Some(Bytes::mib(expect)), "{basis:?} {needed}");
+            let (request, _) = should_ask(&present, &need, killed as usize);
+            assert_eq!(
+                request.memory,
+                Some(Bytes::mib(expect)),
+                "{basis:?} {needed}"
+            );
         };
         check(RequestBasis::Same, 4_000, 0, 20_000, 20_000);
         check(RequestBasis::Most, 4_000, 0, 20_000, 4_000);

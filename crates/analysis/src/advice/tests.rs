@@ -95,18 +95,18 @@ fn together(fleet: &Fleet) -> BTreeMap<&str, u32> {
 
 #[test]
 fn a_pipeline_is_told_with_what_it_costs_would_cost_and_how_it_packs() {
-    let told = pipeline(&world());
+    let advice = pipeline(&world());
     assert_eq!(
-        (told.name.as_str(), told.runs, told.refused.clone()),
+        (advice.name.as_str(), advice.runs, advice.refused.clone()),
         ("rna", 120, None)
     );
-    let steps: Vec<_> = told
+    let steps: Vec<_> = advice
         .steps
         .iter()
         .map(|s| (s.step.as_str(), s.runs))
         .collect();
     assert_eq!(steps, [("align", 96), ("qc", 24)]);
-    let now = told.now.as_ref().expect("its machines are known");
+    let now = advice.now.as_ref().expect("its machines are known");
     // Four machines for twelve hours at 0.768 USD.
     assert_eq!(
         (now.machines, now.machine_time),
@@ -114,21 +114,21 @@ fn a_pipeline_is_told_with_what_it_costs_would_cost_and_how_it_packs() {
     );
     assert_eq!(now.usd, Usd::from_micros(48 * 768_000));
     assert_eq!(together(now), BTreeMap::from([("align", 1), ("qc", 1)]));
-    assert_eq!(told.seen_by_replayed_ppm, Some(1_000_000));
+    assert_eq!(advice.seen_by_replayed_ppm, Some(1_000_000));
     // With the recommended requests all tasks fit on one machine at the same time.
-    let resized = told.resized.as_ref().expect("they fit");
+    let resized = advice.resized.as_ref().expect("they fit");
     assert_eq!(together(resized), BTreeMap::from([("align", 4), ("qc", 1)]));
     assert_eq!(
         (resized.machines, resized.usd),
         (1, Usd::from_micros(12 * 768_000))
     );
-    let best = &told.offers[0];
+    let best = &advice.offers[0];
     assert!(best.usd < resized.usd, "{best:?}");
-    assert_eq!(told.offers.len(), 3);
-    assert!(told.offers.is_sorted_by_key(|offer| offer.usd));
+    assert_eq!(advice.offers.len(), 3);
+    assert!(advice.offers.is_sorted_by_key(|offer| offer.usd));
     // Twelve hours count as a day.
     let a_month = (now.usd - best.usd).micros() as f64 * 730.0 / 24.0;
-    let saving = told.saving_a_month.expect("all is known").micros() as f64;
+    let saving = advice.saving_a_month.expect("all is known").micros() as f64;
     assert!((saving - a_month).abs() < 2.0, "{saving} {a_month}");
 }
 
@@ -139,10 +139,10 @@ fn what_fits_no_machine_at_once_is_not_saved_twice() {
     world
         .finished
         .retain(|run| run.node == node(1) && run.usage.name == "align");
-    let told = pipeline(&world);
-    let resized = told.resized.expect("they fit");
-    assert_eq!(resized.usd, told.now.expect("known").usd);
-    let best = &told.offers[0];
+    let advice = pipeline(&world);
+    let resized = advice.resized.expect("they fit");
+    assert_eq!(resized.usd, advice.now.expect("known").usd);
+    let best = &advice.offers[0];
     assert_eq!(together(best), BTreeMap::from([("align", 1)]));
     let spec = Catalogue::built_in()
         .spec(&best.instance_type)
@@ -158,10 +158,10 @@ fn why_no_more_is_told_is_said() {
     let check = |change: fn(&mut World), expect: &str| {
         let mut world = world();
         change(&mut world);
-        let told = pipeline(&world);
-        let refused = told.refused.as_deref().unwrap_or_default();
+        let advice = pipeline(&world);
+        let refused = advice.refused.as_deref().unwrap_or_default();
         assert!(refused.contains(expect), "{refused}");
-        assert_eq!(told.saving_a_month, None);
+        assert_eq!(advice.saving_a_month, None);
     };
     check(
         |world| {
@@ -249,19 +249,23 @@ fn on_spot(types: &[&str], percent: u64) -> World {
 #[test]
 fn what_runs_on_spot_stays_there() {
     let types = ["m5.4xlarge", "m7i.4xlarge", "r7i.4xlarge", "m7a.4xlarge"];
-    let told = pipeline(&on_spot(&types, 40));
-    let now = told.now.as_ref().expect("its machines are known");
+    let advice = pipeline(&on_spot(&types, 40));
+    let now = advice.now.as_ref().expect("its machines are known");
     // Without a bill the price is the spot price, 40 % of 0.768 USD.
     assert_eq!(
         (now.market, now.usd),
         (Market::Spot, Usd::from_micros(48 * 307_200))
     );
-    assert!(told.saving_a_month.is_some() && told.refused.is_none());
-    let markets = |told: &GroupAdvice| -> Vec<Market> {
-        told.offered().iter().map(|offer| offer.market).collect()
+    assert!(advice.saving_a_month.is_some() && advice.refused.is_none());
+    let markets = |advice: &GroupAdvice| -> Vec<Market> {
+        advice.offered().iter().map(|offer| offer.market).collect()
     };
-    assert!(markets(&told).len() >= 3);
-    assert!(markets(&told).iter().all(|market| *market == Market::Spot));
+    assert!(markets(&advice).len() >= 3);
+    assert!(
+        markets(&advice)
+            .iter()
+            .all(|market| *market == Market::Spot)
+    );
     // The group stays on spot even if on-demand costs less.
     let dear = pipeline(&on_spot(&types, 300));
     assert!(dear.offers[0].usd < dear.offered()[0].usd);
@@ -292,7 +296,7 @@ fn in_batch(world: &mut World) {
 
 #[test]
 fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_none() {
-    let told = |types: &[&str], score: Option<SpotScore>| {
+    let advise_on = |types: &[&str], score: Option<SpotScore>| {
         let mut world = world();
         in_batch(&mut world);
         world.inventory.markets.scores.extend(score);
@@ -315,7 +319,7 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
         only.clone()
     };
     let types = ["m7i.4xlarge", "r7i.4xlarge", "m7a.4xlarge", "r7a.4xlarge"];
-    let many = told(&types, None);
+    let many = advise_on(&types, None);
     assert_eq!((many.name.as_str(), many.runs), ("rna-env", 120));
     assert_eq!(
         (&many.allowed[..], many.allocation.as_deref()),
@@ -326,7 +330,7 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
         assert_eq!(offer.market, Market::Spot);
         assert!(offer.usd < many.offers[0].usd);
     }
-    let few = told(&types[..2], None);
+    let few = advise_on(&types[..2], None);
     assert!(few.spot.is_empty() && few.offered() == &few.offers[..]);
     assert_eq!((few.spot_wish(), many.spot_score.as_ref()), (None, None));
     let score = |score| SpotScore {
@@ -335,7 +339,7 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
         at: at(0),
     };
     for (given, level) in [(9, many.confidence), (2, Level::Low)] {
-        let scored = told(&types, Some(score(given)));
+        let scored = advise_on(&types, Some(score(given)));
         assert_eq!(scored.spot_score, Some(score(given)));
         assert_eq!(scored.confidence, level);
     }
@@ -343,14 +347,19 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
 
 #[test]
 fn a_retry_that_no_offered_type_holds_is_an_assumption() {
-    let told = pipeline(&world());
-    let types = told.offered().iter().map(|fleet| &fleet.instance_type);
+    let advice = pipeline(&world());
+    let types = advice.offered().iter().map(|fleet| &fleet.instance_type);
     let memory = types.map(|name| Catalogue::built_in().spec(name).expect("known").memory);
     let least = usable(memory.min().expect("offers"));
-    let mut steps = told.steps.iter();
+    let mut steps = advice.steps.iter();
     assert!(steps.any(|step| step.asks.memory > Some(least)), "{least}");
-    let said = "an environment with larger machines exists for retries";
-    assert!(told.assumed.iter().any(|text| text.starts_with(said)));
+    let assumption = "an environment with larger machines exists for retries";
+    assert!(
+        advice
+            .assumed
+            .iter()
+            .any(|text| text.starts_with(assumption))
+    );
 }
 
 /// Node 1, observed for `hours` hours with 4 of its 16 cores busy.
@@ -372,22 +381,22 @@ fn a_node_is_held_to_what_ran_on_it() {
         let mut world = watched(hours, step);
         change(&mut world);
         let targets = world.judge().targets;
-        let [told] = &targets.nodes[..] else {
+        let [advice] = &targets.nodes[..] else {
             panic!("one node: {targets:?}")
         };
-        let got = told.refused.as_deref();
+        let got = advice.refused.as_deref();
         match expect {
             Ok(()) => assert_eq!(got, None),
-            Err(why) => assert!(got.is_some_and(|said| said.contains(why)), "{told:?}"),
+            Err(why) => assert!(got.is_some_and(|reason| reason.contains(why)), "{advice:?}"),
         }
-        told.clone()
+        advice.clone()
     };
     let small = run(1, "serve", 0, (5, 10));
-    let told = check(25, small.clone(), |_| (), Ok(()));
+    let advice = check(25, small.clone(), |_| (), Ok(()));
     // Its hours show a quarter of 16 cores; the peak of its task is one core more.
-    assert_eq!(told.used.cores, Some(MilliCores::cores(5)));
-    assert_eq!(told.needs.memory, Some(Bytes::gib(12)));
-    for offer in &told.offers {
+    assert_eq!(advice.used.cores, Some(MilliCores::cores(5)));
+    assert_eq!(advice.needs.memory, Some(Bytes::gib(12)));
+    for offer in &advice.offers {
         let spec = Catalogue::built_in()
             .spec(&offer.instance_type)
             .expect("known");
@@ -397,8 +406,8 @@ fn a_node_is_held_to_what_ran_on_it() {
         );
         assert!(offer.saves_an_hour > Some(UsdPerHour::default()));
     }
-    let best = told.offers[0].saves_an_hour.expect("known").a_month();
-    assert_eq!(told.saving_a_month, Some(best));
+    let best = advice.offers[0].saves_an_hour.expect("known").a_month();
+    assert_eq!(advice.saving_a_month, Some(best));
     check(
         22,
         small.clone(),
@@ -430,16 +439,16 @@ fn a_node_is_held_to_what_ran_on_it() {
 fn a_node_is_offered_as_many_vcpus_as_it_needs_whatever_their_speed() {
     let check = |busy: u64, least: u32| {
         let world = watched(25, run(1, "serve", 0, (busy, 10)));
-        let told = world.judge().targets.nodes.remove(0);
-        let needs = told.needs.cores.expect("it was seen");
-        for offer in &told.offers {
+        let advice = world.judge().targets.nodes.remove(0);
+        let needs = advice.needs.cores.expect("it was seen");
+        for offer in &advice.offers {
             let spec = Catalogue::built_in().spec(&offer.instance_type);
             let vcpus = spec.expect("known").vcpus;
             let needs = needs.min(MilliCores::cores(16));
             assert!(MilliCores::cores(vcpus.into()) >= needs, "{offer:?}");
             assert!(vcpus >= least, "{offer:?}");
         }
-        (needs, told.refused)
+        (needs, advice.refused)
     };
     let (needs, _) = check(10, 12);
     assert_eq!(needs, MilliCores(12_000));
@@ -457,8 +466,8 @@ fn a_node_is_offered_as_many_vcpus_as_it_needs_whatever_their_speed() {
     for lacks in lacking {
         let mut step = run(1, "serve", 0, (16, 10));
         lacks(&mut step);
-        let told = watched(25, step).judge().targets.nodes.remove(0);
-        assert_eq!(told.offers, [], "{:?}", told.refused);
+        let advice = watched(25, step).judge().targets.nodes.remove(0);
+        assert_eq!(advice.offers, [], "{:?}", advice.refused);
     }
 }
 
@@ -469,8 +478,8 @@ fn steps_at_one_time_add_up_and_one_after_the_other_do_not() {
         for begin in begins {
             world.finished.push(run(1, "b", *begin, (1, 5)));
         }
-        let told = world.judge().targets.nodes.remove(0);
-        assert_eq!(told.used.memory, Some(Bytes::gib(expect)), "{begins:?}");
+        let advice = world.judge().targets.nodes.remove(0);
+        assert_eq!(advice.used.memory, Some(Bytes::gib(expect)), "{begins:?}");
     };
     check(&[], 10);
     check(&[HOUR / 2], 10);
@@ -480,10 +489,10 @@ fn steps_at_one_time_add_up_and_one_after_the_other_do_not() {
 
 #[test]
 fn the_same_facts_give_the_same_bytes() {
-    let told = || {
+    let json = || {
         let mut world = world();
         in_batch(&mut world);
         serde_json::to_string(&world.judge().targets).expect("it has a form")
     };
-    assert_eq!(told(), told());
+    assert_eq!(json(), json());
 }

@@ -51,11 +51,11 @@ impl CostRows {
             sum.billed = sum.billed + *usd;
         }
         for day in facts.billed {
-            let told = WrittenDay {
+            let billed_day = WrittenDay {
                 billed: day.total,
                 is_closed: is_complete(&day.day, day.estimated, facts.now),
             };
-            days.insert(&day.day, told);
+            days.insert(&day.day, billed_day);
         }
         let is_due = |(day, now): &(&str, WrittenDay)| {
             let date = day.parse::<Date>();

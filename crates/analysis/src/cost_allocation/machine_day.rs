@@ -8,7 +8,7 @@ use ebb_telemetry::time::Window;
 
 use crate::cost_allocation::machine_split::{Claim, TaskShare, split_machine};
 use crate::cost_allocation::task_claim;
-use crate::coverage::{overlap, seen};
+use crate::coverage::{observed_nanos, overlap};
 use crate::facts::Facts;
 
 /// The parts of the cost of a machine on a day.
@@ -95,7 +95,8 @@ pub(crate) fn charge(facts: &Facts<'_>, machine: ChargedMachine<'_>, usd: Usd) -
     let worked = part(usd, worked(facts, machine, lived), length);
     let other_work = worked.min(rest.max(Usd::ZERO));
     let rest = rest - other_work;
-    let free = part(usd, seen(facts, machine.id, lived), length) - (steps + wasted + worked);
+    let free =
+        part(usd, observed_nanos(facts, machine.id, lived), length) - (steps + wasted + worked);
     let idle = free.max(Usd::ZERO).min(rest.max(Usd::ZERO));
     MachineDay {
         tasks: split.tasks,

@@ -70,7 +70,7 @@ fn parts(day: &BilledDayShares) -> [i64; 7] {
 }
 
 /// Adds a probe that observes the first hours of the day without work.
-fn seen(world: World, hours: u64) -> World {
+fn with_idle_probe(world: World, hours: u64) -> World {
     with_probe(world, hours, 0)
 }
 
@@ -122,16 +122,17 @@ fn the_first_of_fourteen_days_is_observed_as_a_whole_and_earlier_days_are_left_o
 
 #[test]
 fn the_parts_of_a_day_are_its_bill() {
-    let check = |change: &dyn Fn(World) -> World, told: Option<BilledDay>, expect: [i64; 7]| {
-        let mut world = change(World::with([instance(1)]));
-        world.billed = told.into_iter().collect();
-        let facts = world.facts();
-        let days = divide_bill(&facts, &[]);
-        assert_eq!(days.len(), 1);
-        assert_eq!(parts(&days[0]), expect);
-        let sum: i64 = parts(&days[0]).iter().sum();
-        assert_eq!(sum, days[0].billed.micros());
-    };
+    let check =
+        |change: &dyn Fn(World) -> World, billed_day: Option<BilledDay>, expect: [i64; 7]| {
+            let mut world = change(World::with([instance(1)]));
+            world.billed = billed_day.into_iter().collect();
+            let facts = world.facts();
+            let days = divide_bill(&facts, &[]);
+            assert_eq!(days.len(), 1);
+            assert_eq!(parts(&days[0]), expect);
+            let sum: i64 = parts(&days[0]).iter().sum();
+            assert_eq!(sum, days[0].billed.micros());
+        };
     let bill = |micros| {
         move |mut world: World| {
             billed(&mut world, 1, micros);
@@ -140,7 +141,7 @@ fn the_parts_of_a_day_are_its_bill() {
     };
     // No probe watches the machine.
     check(&bill(4_800_000), None, [0, 0, 0, 0, 4_800_000, 0, 0]);
-    let watched = |world: World| bill(4_800_000)(seen(world, 24));
+    let watched = |world: World| bill(4_800_000)(with_idle_probe(world, 24));
     check(&watched, None, [0, 0, 0, 4_800_000, 0, 0, 0]);
     // Unobserved time is not idle: the probe started later or observed only a part.
     let later = |mut world: World| {
@@ -148,7 +149,7 @@ fn the_parts_of_a_day_are_its_bill() {
         bill(4_800_000)(world)
     };
     check(&later, None, [0, 0, 0, 0, 4_800_000, 0, 0]);
-    let partly = |world: World| bill(4_800_000)(seen(world, 6));
+    let partly = |world: World| bill(4_800_000)(with_idle_probe(world, 6));
     check(&partly, None, [0, 0, 0, 1_200_000, 3_600_000, 0, 0]);
     // Half of the machine for half of the day.
     let ran = |world: World| with_run(watched(world), 12);
@@ -187,7 +188,7 @@ fn a_finding_takes_what_no_step_had_and_never_more() {
         world.watch(1, 0, 120, |_, _| {});
         let mut finding = world.verdict().expect("it is idle");
         assert!(takes_the_machine(&finding));
-        let mut world = with_run(seen(world, 24), hours);
+        let mut world = with_run(with_idle_probe(world, 24), hours);
         billed(&mut world, 1, 2_400_000);
         let to = of_day(DAY).expect("a day").to;
         finding.window = Window {
@@ -205,13 +206,13 @@ fn a_finding_takes_what_no_step_had_and_never_more() {
 
 #[test]
 fn an_open_day_is_estimated_until_the_cloud_closes_it() {
-    let check = |day: &str, told: Option<bool>, expect: bool| {
+    let check = |day: &str, is_estimated: Option<bool>, expect: bool| {
         let mut world = World::with([instance(1)]);
         let cost = ResourceCost {
             by_day: BTreeMap::from([(day.to_owned(), usd(5))]),
         };
         world.bill.insert(node(1), cost);
-        world.billed = told
+        world.billed = is_estimated
             .map(|estimated| BilledDay {
                 day: day.to_owned(),
                 total: usd(5),
@@ -222,7 +223,7 @@ fn an_open_day_is_estimated_until_the_cloud_closes_it() {
             .collect();
         let facts = world.facts();
         let days = divide_bill(&facts, &[]);
-        assert_eq!(days[0].estimated, expect, "{day} {told:?}");
+        assert_eq!(days[0].estimated, expect, "{day} {is_estimated:?}");
     };
     check("2026-09-18", None, false);
     check("2026-09-21", None, true);
@@ -273,7 +274,7 @@ fn tasks_have_a_run_a_user_and_a_cost_centre_and_share_their_machine() {
     machine
         .tags
         .insert("Team".to_owned(), "genomics".to_owned());
-    let mut world = with_run(seen(world, 24), 12);
+    let mut world = with_run(with_idle_probe(world, 24), 12);
     billed(&mut world, 1, 4_800_000);
     world.billed = vec![make_day(5_000_000, 4_800_000)];
     world.policy.costs.cost_centre_tag = Some("Team".to_owned());
@@ -301,7 +302,7 @@ fn tasks_have_a_run_a_user_and_a_cost_centre_and_share_their_machine() {
 
 #[test]
 fn a_machine_that_is_gone_is_divided_by_what_its_probe_saw() {
-    let mut world = with_run(seen(World::with([instance(1)]), 24), 12);
+    let mut world = with_run(with_idle_probe(World::with([instance(1)]), 24), 12);
     billed(&mut world, 1, 4_800_000);
     world.inventory.instances.clear();
     let allocation = allocated(&world.facts(), &[]);
@@ -315,7 +316,7 @@ fn a_machine_that_is_gone_is_divided_by_what_its_probe_saw() {
 #[test]
 fn days_after_the_bill_have_the_prices_of_machines() {
     let check = |change: &dyn Fn(&mut World), expect: (usize, usize, i64)| {
-        let mut world = with_run(seen(World::with([instance(1)]), 24), 12);
+        let mut world = with_run(with_idle_probe(World::with([instance(1)]), 24), 12);
         let machine = world.inventory.instances.get_mut(&node(1)).expect("it");
         machine.launched_at = of_day(DAY).map(|day| day.from);
         change(&mut world);
@@ -378,7 +379,7 @@ fn a_machine_with_metrics_alone_has_the_price_of_the_time_that_they_cover() {
 
 #[test]
 fn the_on_demand_price_of_a_spot_machine_is_an_upper_bound() {
-    let mut world = with_run(seen(World::with([instance(1)]), 24), 12);
+    let mut world = with_run(with_idle_probe(World::with([instance(1)]), 24), 12);
     let machine = world.inventory.instances.get_mut(&node(1)).expect("it");
     machine.launched_at = of_day(DAY).map(|day| day.from);
     let bounds = |world: &World| {

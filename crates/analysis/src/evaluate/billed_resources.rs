@@ -76,8 +76,8 @@ mod tests {
         world.bill.insert(id(7), cost(&[("2026-02-20", 50)]));
         world.bill.insert(of_none, cost(&[("2026-02-20", 90)]));
         let billed = world.judge().billed;
-        let told: Vec<&str> = billed.resources.iter().map(|r| r.id.as_str()).collect();
-        assert_eq!(told, [id(7).as_str(), id(1).as_str()]);
+        let ids: Vec<&str> = billed.resources.iter().map(|r| r.id.as_str()).collect();
+        assert_eq!(ids, [id(7).as_str(), id(1).as_str()]);
         assert_eq!(billed.left_out, 0);
         let [gone, there] = &billed.resources[..] else {
             panic!("two resources")

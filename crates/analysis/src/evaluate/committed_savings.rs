@@ -179,11 +179,12 @@ mod tests {
             let report = world.judge();
             let idle = report.findings.iter();
             let idle: Vec<_> = idle.filter(|f| f.kind == FindingKind::IdleNode).collect();
-            let told = |f: &&&Finding| f.remedy.advice.contains("Commitment ri-1 is billed");
+            let names_commitment =
+                |f: &&&Finding| f.remedy.advice.contains("Commitment ri-1 is billed");
             let saves = |f: &&&Finding| f.saving_or_zero() > Usd::ZERO;
             let counts = (
                 idle.iter().filter(saves).count(),
-                idle.iter().filter(told).count(),
+                idle.iter().filter(names_commitment).count(),
             );
             assert_eq!(counts, (saving, held_back), "{name}");
             let sum: Usd = report.findings.iter().map(Finding::saving_or_zero).sum();

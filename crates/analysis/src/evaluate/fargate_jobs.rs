@@ -96,7 +96,7 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
     let price = price(facts, job, (market, asks));
     let spans = spans(job, facts.now);
     let ran = (!spans.is_empty()).then(|| spans.iter().map(|(from, to)| length(*from, *to)).sum());
-    let seen = task.and_then(|task| seen(facts, task, &spans));
+    let peaks = task.and_then(|task| peaks(facts, task, &spans));
     let stopped = task.and_then(|task| task.stopped_reason.clone());
     FargateJob {
         id: job.id.clone(),
@@ -119,8 +119,8 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
         price_as_of: price.as_ref().ok().and_then(|(_, as_of)| *as_of),
         cost: price.as_ref().ok().map(|(price, _)| cost(*price, &spans)),
         unpriced: price.err(),
-        cpu: seen.and_then(|(cpu, _)| cpu),
-        memory: seen.and_then(|(_, memory)| memory),
+        cpu: peaks.and_then(|(cpu, _)| cpu),
+        memory: peaks.and_then(|(_, memory)| memory),
         not_judged: match job.status {
             _ if spans.is_empty() => None,
             JobStatus::Running => on_fargate::why_not(facts, job),
@@ -191,7 +191,7 @@ fn cost(price: UsdPerHour, spans: &[(Timestamp, Timestamp)]) -> Usd {
 
 /// Peak CPU and memory of all tasks of its family while it ran; `None` if Container Insights has no
 /// data of this time.
-fn seen(
+fn peaks(
     facts: &Facts<'_>,
     task: &Task,
     spans: &[(Timestamp, Timestamp)],
@@ -242,9 +242,9 @@ mod tests {
     }
 
     fn only(world: &World) -> FargateJob {
-        let told = world.judge().fargate;
-        let [only] = &told.jobs[..] else {
-            panic!("one job: {told:?}")
+        let fargate = world.judge().fargate;
+        let [only] = &fargate.jobs[..] else {
+            panic!("one job: {fargate:?}")
         };
         only.clone()
     }
@@ -253,10 +253,10 @@ mod tests {
     fn a_job_costs_what_it_asked_for_as_long_as_it_ran_where_the_price_is_known() {
         // 2 x 0.04048 and 4 x 0.004445 USD an hour.
         let check = |world: World, expect: Result<i64, &str>| {
-            let told = only(&world);
-            assert_eq!(told.unpriced.is_some(), told.cost.is_none());
-            let got = told.cost.map(|cost| cost.micros());
-            let got = got.ok_or_else(|| told.unpriced.unwrap_or_default());
+            let job = only(&world);
+            assert_eq!(job.unpriced.is_some(), job.cost.is_none());
+            let got = job.cost.map(|cost| cost.micros());
+            let got = got.ok_or_else(|| job.unpriced.unwrap_or_default());
             assert_eq!(got.as_ref().map_err(String::as_str).copied(), expect);
         };
         check(world(JobStatus::Running, &["FARGATE"]), Ok(98_740));
@@ -331,12 +331,12 @@ mod tests {
             let family = TaskFamily::new(CLUSTER, "align");
             let series = cpu.map(|cpu| (family, [point(cpu)].into_iter().collect()));
             batch.insights.extend(series);
-            let told = only(&world);
-            assert_eq!(told.task_status.as_deref(), Some("RUNNING"));
-            let why = told.not_judged.unwrap_or_default();
+            let job = only(&world);
+            assert_eq!(job.task_status.as_deref(), Some("RUNNING"));
+            let why = job.not_judged.unwrap_or_default();
             assert!(why.contains(expect.1.unwrap_or_default()), "{why}");
             assert_eq!(
-                (told.cpu.map(Share::ppm), why.is_empty()),
+                (job.cpu.map(Share::ppm), why.is_empty()),
                 (expect.0, expect.1.is_none())
             );
             // The rule gives the same reason.

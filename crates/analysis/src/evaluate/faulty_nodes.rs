@@ -135,7 +135,7 @@ pub(crate) fn is_about_left_out(facts: &Facts<'_>, verdict: &Verdict) -> bool {
 const REASON: &str = "its data stops the evaluation because of an error in Ebb";
 
 /// The nodes that are left out, as resources that were not evaluated.
-pub(crate) fn not_judged(facts: &Facts<'_>) -> impl Iterator<Item = NotJudged> {
+pub(crate) fn left_out_reasons(facts: &Facts<'_>) -> impl Iterator<Item = NotJudged> {
     facts.left_out.iter().map(|node| NotJudged {
         resource: node.to_string(),
         name: facts

@@ -81,8 +81,8 @@ mod tests {
         let mut world = World::with([instance(1), instance(2)]);
         world.watch(1, 0, 24 * 60, |_, _| {});
         let report = world.judge();
-        let told: Vec<_> = report.nodes.iter().map(|n| n.id.as_str()).collect();
-        assert_eq!(told, [id(1).as_str(), id(2).as_str()]);
+        let ids: Vec<_> = report.nodes.iter().map(|n| n.id.as_str()).collect();
+        assert_eq!(ids, [id(1).as_str(), id(2).as_str()]);
         let [one, two] = &report.nodes[..] else {
             panic!("two nodes")
         };

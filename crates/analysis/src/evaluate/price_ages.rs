@@ -31,16 +31,16 @@ pub(crate) fn of_prices(facts: &Facts<'_>) -> Vec<PriceAge> {
     let built_in = facts.catalogue.day();
     let built_in = built_in.and_then(|day| day.to_zoned(TimeZone::UTC).ok());
     let built_in = built_in.map(|day| day.timestamp());
-    let asked = &inventory.markets.asked;
+    let requested_at = &inventory.markets.asked;
     for region in regions {
         match facts.catalogue.refreshed_at(region) {
             Some(at) => add(PricedBy::PriceList, region, Some(at)),
             None => add(PricedBy::BuiltIn, region, built_in),
         }
-        if let Some(at) = asked.spot.get(region) {
+        if let Some(at) = requested_at.spot.get(region) {
             add(PricedBy::SpotPrices, region, Some(*at));
         }
-        if let Some(at) = asked.bands {
+        if let Some(at) = requested_at.bands {
             add(PricedBy::SpotAdvisor, region, Some(at));
         }
     }
@@ -69,21 +69,21 @@ mod tests {
 
     #[test]
     fn each_source_says_of_when_it_is_and_whether_that_is_long_ago() {
-        let told = |ages: &[PriceAge]| -> Vec<(PricedBy, bool)> {
+        let sources = |ages: &[PriceAge]| -> Vec<(PricedBy, bool)> {
             ages.iter().map(|age| (age.by, age.is_stale)).collect()
         };
         let mut world = World::with([instance(1)]);
         let built_in = (PricedBy::BuiltIn, true);
-        assert_eq!(told(&world.judge().price_ages), [built_in]);
+        assert_eq!(sources(&world.judge().price_ages), [built_in]);
         let (region, now) = (instance(1).region, world.now);
         let ago = |hours| now - SignedDuration::from_hours(hours);
-        let asked = &mut world.inventory.markets.asked;
-        asked.spot = BTreeMap::from([(region.clone(), ago(1))]);
-        asked.bands = Some(ago(49));
+        let requested_at = &mut world.inventory.markets.asked;
+        requested_at.spot = BTreeMap::from([(region.clone(), ago(1))]);
+        requested_at.bands = Some(ago(49));
         let spot = (PricedBy::SpotPrices, false);
         let bands = (PricedBy::SpotAdvisor, true);
         let ages = world.judge().price_ages;
-        assert_eq!(told(&ages), [built_in, spot, bands]);
+        assert_eq!(sources(&ages), [built_in, spot, bands]);
         assert_eq!(ages[1].at, Some(ago(1)));
         assert!(ages[1].regions.contains(&region));
         for machine in world.inventory.instances.values_mut() {

@@ -23,13 +23,13 @@ pub(crate) fn ids(
     facts: &Facts<'_>,
     report: &Report,
     profiles: &Profiles<'_>,
-    asked: &str,
+    id_or_name: &str,
 ) -> Vec<String> {
     let mut ids = Vec::new();
     let matching = inventory_resources(facts)
         .chain(step_names(profiles))
         .chain(report_resources(report))
-        .filter(|resource| resource.is_called(asked));
+        .filter(|resource| resource.is_called(id_or_name));
     for resource in matching {
         if !ids.contains(&resource.id) {
             ids.push(resource.id);
@@ -52,8 +52,8 @@ impl<'a> NamedResource<'a> {
         }
     }
 
-    fn is_called(&self, asked: &str) -> bool {
-        self.id == asked || self.name == Some(asked)
+    fn is_called(&self, id_or_name: &str) -> bool {
+        self.id == id_or_name || self.name == Some(id_or_name)
     }
 }
 
@@ -109,7 +109,7 @@ fn report_resources(report: &Report) -> impl Iterator<Item = NamedResource<'_>> 
     let nodes = report.nodes.iter();
     let nodes = nodes.map(|node| NamedResource::new(&node.id, node.name.as_deref()));
     let opinions = report.second_opinions.iter();
-    let opinions = opinions.map(|said| NamedResource::new(&said.resource, None));
+    let opinions = opinions.map(|opinion| NamedResource::new(&opinion.resource, None));
     // Other resources of findings and rules, such as containers.
     let of_findings = report.findings.iter().map(|finding| &finding.resource);
     let of_findings = of_findings.map(|one| NamedResource::new(&one.id, one.name.as_deref()));

@@ -136,10 +136,10 @@ fn one_missed_day_is_a_holiday_and_two_are_not() {
 #[test]
 fn what_metrics_are_too_short_for_is_undetermined_and_saves_no_more_than_was_seen() {
     let check = |name: &str, world: World, expect: &str| {
-        let said = undetermined(&world).unwrap_or_else(|| "nothing".to_owned());
+        let reason = undetermined(&world).unwrap_or_else(|| "nothing".to_owned());
         assert!(
-            said.contains(expect),
-            "{name}: '{said}' should say '{expect}'"
+            reason.contains(expect),
+            "{name}: '{reason}' should say '{expect}'"
         );
         assert_eq!(find_finding(&world, FindingKind::IdleNode), None, "{name}");
     };
@@ -180,8 +180,8 @@ fn confidence_follows_what_was_seen() {
     let check = |name: &str, world: World, level: Level, reason: &str| {
         let finding = find_finding(&world, FindingKind::IdleNode).expect(name);
         assert_eq!(finding.confidence.level, level, "{name}");
-        let said = finding.confidence.reason;
-        assert!(said.contains(reason), "{name}: {said}");
+        let explanation = finding.confidence.reason;
+        assert!(explanation.contains(reason), "{name}: {explanation}");
     };
     let fortnight = 14 * A_DAY;
     check(
@@ -308,9 +308,9 @@ fn work_at_the_end_of_a_month_may_come_again() {
             machine.launched_at = Some(begin);
         }
         let is_idle = find_finding(&world, FindingKind::IdleNode).is_some();
-        let said = undetermined(&world).unwrap_or_default();
-        assert_eq!(is_idle, expect, "{days_before} days before: {said}");
-        assert_eq!(said.contains("only around the end of a month"), !expect);
+        let reason = undetermined(&world).unwrap_or_default();
+        assert_eq!(is_idle, expect, "{days_before} days before: {reason}");
+        assert_eq!(reason.contains("only around the end of a month"), !expect);
     };
     // Three days of work before the end of the month.
     check(4, 3, false);

@@ -210,10 +210,10 @@ fn what_is_said_names_the_evidence_the_risk_and_what_is_not_known() {
         .into_iter()
         .next()
         .expect("it is too large");
-    let said = &finding.confidence.reason;
+    let reason = &finding.confidence.reason;
     assert!(
-        said.ends_with("unknown: memory in use, network; metrics cover only 3 d 0 h"),
-        "{said}"
+        reason.ends_with("unknown: memory in use, network; metrics cover only 3 d 0 h"),
+        "{reason}"
     );
     assert_eq!(finding.confidence.level, Level::Low);
     let cost = finding.cost.expect("a price is known");

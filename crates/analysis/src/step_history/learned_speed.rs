@@ -14,7 +14,7 @@ use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::units::{Bytes, MilliCores};
 
-use crate::step_history::observed_work::{SeenWork, seen};
+use crate::step_history::observed_work::{MeanWork, work_by_type};
 
 /// Limit on steps for a comparison of two families; more steps do not change the fitted line.
 const MAX_PAIRS: usize = 500;
@@ -41,9 +41,9 @@ pub(crate) fn learned<'a>(
     let mut observed = Vec::new();
     let mut pairs: BTreeMap<(Family, Family), Vec<Pair>> = BTreeMap::new();
     for runs in by_name.values() {
-        let seen = seen(runs, catalogue);
-        for (i, one) in seen.iter().enumerate() {
-            for (j, other) in seen.iter().enumerate() {
+        let work_by_type = work_by_type(runs, catalogue);
+        for (i, one) in work_by_type.iter().enumerate() {
+            for (j, other) in work_by_type.iter().enumerate() {
                 let Some(apart) = (i != j).then(|| apart(one, other)).flatten() else {
                     continue;
                 };
@@ -66,7 +66,7 @@ pub(crate) fn learned<'a>(
 }
 
 /// Compares the run time of a step on another family with the prediction from published facts.
-fn apart(one: &SeenWork<'_>, other: &SeenWork<'_>) -> Option<Apart> {
+fn apart(one: &MeanWork<'_>, other: &MeanWork<'_>) -> Option<Apart> {
     let (from, to) = (Family::of(&one.on.name), Family::of(&other.on.name));
     if from == to {
         return None;
@@ -83,7 +83,7 @@ fn apart(one: &SeenWork<'_>, other: &SeenWork<'_>) -> Option<Apart> {
     if predicted <= 0.0 || took.is_zero() {
         return None;
     }
-    let shared = |seen: &SeenWork<'_>| f64::from(u8::from(seen.among_others));
+    let shared = |work: &MeanWork<'_>| f64::from(u8::from(work.among_others));
     Some(Apart {
         observed: Observed {
             from,
@@ -99,13 +99,13 @@ fn apart(one: &SeenWork<'_>, other: &SeenWork<'_>) -> Option<Apart> {
 }
 
 fn predicted(
-    one: &SeenWork<'_>,
-    other: &SeenWork<'_>,
+    one: &MeanWork<'_>,
+    other: &MeanWork<'_>,
     (home, limits): (&Region, &Limits),
 ) -> Option<f64> {
     let phases = one.work.phases.iter();
     let step = offer::Step {
-        seen: &[one.as_seen()],
+        seen: &[one.observed_tasks()],
         // A step that keeps more cores busy than the other type has is still compared.
         cores: (phases.map(|phase| phase.cores).max()?)
             .min(MilliCores::cores(other.on.vcpus.into())),

@@ -87,9 +87,9 @@ impl<'a> ObservedTask<'a> {
     pub(crate) fn share_of_states(&self, is_one: impl Fn(TaskState) -> bool) -> Option<Share> {
         let states = &self.step.usage.detail.states;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let all: Duration = states.values().map(|seen| seen.time).sum();
+        let all: Duration = states.values().map(|samples| samples.time).sum();
         let ones = states.iter().filter(|(state, _)| is_one(**state));
-        let ones: Duration = ones.map(|(_, seen)| seen.time).sum();
+        let ones: Duration = ones.map(|(_, samples)| samples.time).sum();
         Share::of(millis(ones), millis(all))
     }
 
@@ -136,10 +136,10 @@ impl<'a> ObservedTask<'a> {
     pub(crate) fn gpus(&self, facts: &Facts<'_>, all: u32) -> u32 {
         let node = facts.state.nodes.get(&self.step.node);
         let latest = node.and_then(|node| node.latest.as_ref());
-        let unseen = latest.is_none_or(|latest| latest.coverage.gpu.is_none());
+        let lacks_coverage = latest.is_none_or(|latest| latest.coverage.gpu.is_none());
         match self.step.usage.detail.gpu {
             Some(gpu) => gpu.devices.min(all),
-            None if unseen => all,
+            None if lacks_coverage => all,
             None => 0,
         }
     }

@@ -19,15 +19,15 @@ const FADE: f64 = 0.98;
 
 /// Average of the tasks on one machine type.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SeenWork<'a> {
+pub(crate) struct MeanWork<'a> {
     pub(crate) work: Work,
     pub(crate) on: &'a TypeSpec,
     pub(crate) among_others: bool,
     pub(crate) runs: u32,
 }
 
-impl SeenWork<'_> {
-    pub(crate) fn as_seen(&self) -> offer::ObservedTasks<'_> {
+impl MeanWork<'_> {
+    pub(crate) fn observed_tasks(&self) -> offer::ObservedTasks<'_> {
         offer::ObservedTasks {
             work: &self.work,
             on: self.on,
@@ -39,7 +39,7 @@ impl SeenWork<'_> {
 
 /// Average work by machine type; recent tasks have more weight. `runs` are in order of time. Tasks
 /// with unknown CPU time or machine are left out.
-pub(crate) fn seen<'a>(runs: &[&Run], catalogue: &'a Catalogue) -> Vec<SeenWork<'a>> {
+pub(crate) fn work_by_type<'a>(runs: &[&Run], catalogue: &'a Catalogue) -> Vec<MeanWork<'a>> {
     let mut by_machine: BTreeMap<&InstanceType, Vec<&Run>> = BTreeMap::new();
     for run in runs {
         if let Some(machine) = &run.machine {
@@ -55,10 +55,10 @@ pub(crate) fn seen<'a>(runs: &[&Run], catalogue: &'a Catalogue) -> Vec<SeenWork<
 /// Work of one task: time by number of busy cores from samples, otherwise from totals. `None` if
 /// the CPU time is unknown or the task has no duration.
 pub(crate) fn work(run: &Run) -> Option<Work> {
-    let seen = &run.detail.parallelism;
-    let mut work = match seen.wall().is_zero() {
+    let parallelism = &run.detail.parallelism;
+    let mut work = match parallelism.wall().is_zero() {
         true => Work::from_totals(run.wall, run.cpu?, run.peak_cores)?,
-        false => Work::from_samples(run.wall, run.cpu?, seen)?,
+        false => Work::from_samples(run.wall, run.cpu?, parallelism)?,
     };
     work.disk = run.disk;
     work.network = run.moved();
@@ -69,13 +69,13 @@ pub(crate) fn work(run: &Run) -> Option<Work> {
 
 /// Share of the sampled time of a task in these states; `None` without samples.
 pub(crate) fn share_of_time(run: &Run, states: &[TaskState]) -> Option<f64> {
-    let all: Duration = run.detail.states.values().map(|seen| seen.time).sum();
-    let of = |state: &TaskState| run.detail.states.get(state).map(|seen| seen.time);
+    let all: Duration = run.detail.states.values().map(|samples| samples.time).sum();
+    let of = |state: &TaskState| run.detail.states.get(state).map(|samples| samples.time);
     let these: Duration = states.iter().filter_map(of).sum();
     (!all.is_zero()).then(|| these.as_secs_f64() / all.as_secs_f64())
 }
 
-fn mean<'a>(runs: &[&Run], on: &'a TypeSpec) -> Option<SeenWork<'a>> {
+fn mean<'a>(runs: &[&Run], on: &'a TypeSpec) -> Option<MeanWork<'a>> {
     let mut sum = WorkSum::default();
     let mut weight = 1.0;
     for run in runs.iter().rev() {
@@ -137,7 +137,7 @@ impl WorkSum {
         self.runs += 1;
     }
 
-    fn mean(self, on: &TypeSpec) -> Option<SeenWork<'_>> {
+    fn mean(self, on: &TypeSpec) -> Option<MeanWork<'_>> {
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let phase = |(wall, core_seconds): &(f64, f64)| Phase {
             cores: MilliCores((1000.0 * core_seconds / wall).round() as u64),
@@ -151,7 +151,7 @@ impl WorkSum {
             network: self.network.mean().map(|bytes| Bytes(bytes as u64)),
             disk_wait: self.disk_wait.mean().map(seconds),
         };
-        (self.runs > 0).then_some(SeenWork {
+        (self.runs > 0).then_some(MeanWork {
             work,
             on,
             among_others: self.among_others > self.weight / 2.0,

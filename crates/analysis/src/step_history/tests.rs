@@ -323,21 +323,21 @@ fn a_run_that_ended_well_tells_however_short_and_one_that_goes_on_only_after_a_w
 
 #[test]
 fn how_parallel_a_run_was_is_kept_and_replayed() {
-    let mut seen = run(0);
+    let mut sampled_run = run(0);
     // Two cores on average: four for half of the time, and none in the other half.
-    let busy = &mut seen.detail.parallelism;
+    let busy = &mut sampled_run.detail.parallelism;
     busy.add(Duration::from_secs(500), CpuTime::from_millis(2_000_000));
     busy.add(Duration::from_secs(500), CpuTime(0));
     let phases = |run: &Run| -> Vec<(u64, u64)> {
-        let works = crate::step_history::observed_work::seen(&[run], Catalogue::built_in());
-        let phases = works.iter().flat_map(|seen| &seen.work.phases);
+        let works = crate::step_history::observed_work::work_by_type(&[run], Catalogue::built_in());
+        let phases = works.iter().flat_map(|mean| &mean.work.phases);
         phases.map(|p| (p.cores.0, p.wall.as_secs())).collect()
     };
-    assert_eq!(phases(&seen), [(0, 500), (4_000, 500)]);
+    assert_eq!(phases(&sampled_run), [(0, 500), (4_000, 500)]);
     assert_eq!(phases(&run(0)), [(2_000, 1_000)], "by totals");
     // Waiting and computing are separate even in the same samples.
     let bound = crate::advice::step::bottleneck::find_bottleneck(
-        &profile([seen]),
+        &profile([sampled_run]),
         &Policy::default(),
         Catalogue::built_in(),
     );

@@ -31,7 +31,7 @@ fn extreme(usage: &mut StepUsage, state: TaskState) {
     usage.detail.states = states(&[(state, 300, 50), (TaskState::Running, 60, 10)]);
 }
 
-fn judged(state: TaskState, has_short_tasks: bool) -> usize {
+fn evaluated_steps(state: TaskState, has_short_tasks: bool) -> usize {
     let mut world = World::with([instance(1)]);
     world.watch(1, 0, 120, |minute, h| {
         let steps = (0..4).map(|n| {
@@ -66,7 +66,7 @@ fn values_at_their_limits_stop_no_evaluation() {
         TaskState::Runnable,
     ] {
         for has_short_tasks in [false, true] {
-            assert!(judged(state, has_short_tasks) > 0, "{state:?}");
+            assert!(evaluated_steps(state, has_short_tasks) > 0, "{state:?}");
         }
     }
 }

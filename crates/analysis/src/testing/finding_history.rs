@@ -104,14 +104,14 @@ fn a_life_begun_before_its_account_was_told_goes_on() {
     world.inventory.batch.environments.push(other);
     let report = swept(&world);
     let stages: Vec<_> = report.history.life.iter().collect();
-    let told: Vec<_> = stages
+    let stage_by_id: Vec<_> = stages
         .iter()
         .map(|(id, it)| (id.as_str(), it.stage))
         .collect();
     let id = |n| format!("stuck_batch_job/00000000000{n}/us-east-1/environment/env");
     let (first, second) = (id(1), id(2));
     assert_eq!(
-        told,
+        stage_by_id,
         [(first.as_str(), Stage::Ongoing), (&second, Stage::New)]
     );
     assert!(report.history.resolved.is_empty());

@@ -74,8 +74,11 @@ fn late_heartbeats_change_nothing_but_when_it_is_known() {
     (0..60)
         .filter(|n| n % 2 == 0)
         .for_each(|n| arrive(&mut world, minute(n), 2, 0));
-    let said = world.verdict().expect_err("half is not enough");
-    assert!(said.starts_with("the probe observed only 50 %"), "{said}");
+    let reason = world.verdict().expect_err("half is not enough");
+    assert!(
+        reason.starts_with("the probe observed only 50 %"),
+        "{reason}"
+    );
     (0..60)
         .filter(|n| n % 2 == 1)
         .rev()
@@ -90,10 +93,13 @@ fn missing_heartbeats_make_nothing_idle() {
     (0..60)
         .filter(|n| !(30..40).contains(n))
         .for_each(|n| arrive(&mut world, minute(n), 2, 0));
-    let said = world
+    let reason = world
         .verdict()
         .expect_err("a quarter of the quiet time is missing");
-    assert!(said.starts_with("the probe observed only 75 %"), "{said}");
+    assert!(
+        reason.starts_with("the probe observed only 75 %"),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -176,8 +182,11 @@ fn what_ran_under_an_id_before_it_was_used_again_is_not_the_new_machines() {
         .get_mut(&node(1))
         .expect("it is there");
     machine.launched_at = Some(at(3_000));
-    let said = world.verdict();
-    assert!(said.is_err(), "ten minutes are no half hour: {said:?}");
+    let verdict = world.verdict();
+    assert!(
+        verdict.is_err(),
+        "ten minutes are no half hour: {verdict:?}"
+    );
 }
 
 #[test]
@@ -270,6 +279,10 @@ fn what_has_the_same_name_in_two_accounts_is_two() {
     }
     let runs: Vec<u32> = report.steps.iter().map(|step| step.samples).collect();
     assert_eq!(runs, [25, 25]);
-    let asked = explain::explain(&world.facts(), found[2]);
-    assert_eq!(asked.findings.len(), 1, "of the account that was asked for");
+    let explanation = explain::explain(&world.facts(), found[2]);
+    assert_eq!(
+        explanation.findings.len(),
+        1,
+        "of the account that was asked for"
+    );
 }

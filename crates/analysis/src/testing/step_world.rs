@@ -35,12 +35,12 @@ pub(crate) fn usage(kind: StepKind, observed_s: u64) -> StepUsage {
 
 /// States with their number of samples and minutes.
 pub(crate) fn states(of: &[(TaskState, u64, u64)]) -> BTreeMap<TaskState, Sampled> {
-    let seen = |samples: u64, minutes: u64| Sampled {
+    let sampled = |samples: u64, minutes: u64| Sampled {
         samples,
         time: Duration::from_secs(minutes * 60),
     };
     of.iter()
-        .map(|(state, samples, min)| (*state, seen(*samples, *min)))
+        .map(|(state, samples, min)| (*state, sampled(*samples, *min)))
         .collect()
 }
 

@@ -108,15 +108,15 @@ fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
     expect[2].0 = format!("nextflow {}/boot-1/7@1", instance(1).id);
     expect.sort();
     assert_eq!(runs(&world), expect);
-    let told = world.judge().runs;
-    assert_eq!((told.steps, told.joined_ppm()), (10, Some(800_000)));
-    check_counts_of_names(&told);
+    let report = world.judge().runs;
+    assert_eq!((report.steps, report.joined_ppm()), (10, Some(800_000)));
+    check_counts_of_names(&report);
     assert_eq!(
-        told.runs.last().map(|run| run.run.as_str()),
+        report.runs.last().map(|run| run.run.as_str()),
         Some(UNASSIGNED)
     );
-    let [labels] = &told.task_labels[..] else {
-        panic!("one step has labels: {:?}", told.task_labels)
+    let [labels] = &report.task_labels[..] else {
+        panic!("one step has labels: {:?}", report.task_labels)
     };
     assert_eq!(
         (labels.key.as_str(), labels.run.as_str()),
@@ -125,11 +125,11 @@ fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
 }
 
 /// Tasks count once in the names by source and once in those by runtime.
-fn check_counts_of_names(told: &Runs) {
-    let of_runtimes: usize = told.named_by_runtime.values().map(|one| one.tasks).sum();
-    let given = told.named.iter().filter(|(source, _)| source.is_given());
+fn check_counts_of_names(report: &Runs) {
+    let of_runtimes: usize = report.named_by_runtime.values().map(|one| one.tasks).sum();
+    let given = report.named.iter().filter(|(source, _)| source.is_given());
     let given: usize = given.map(|(_, tasks)| *tasks).sum();
-    let named: usize = told.named_by_runtime.values().map(|one| one.named).sum();
+    let named: usize = report.named_by_runtime.values().map(|one| one.named).sum();
     assert_eq!((of_runtimes, named), (10, given));
 }
 
@@ -183,21 +183,21 @@ fn samples_runs_and_pipelines_are_drawn_from_names_only_by_a_rule() {
     task(&mut world, 3, |d| {
         d.scheduler_labels = label("sample", "S9")
     });
-    let told = world.judge().runs;
-    assert_eq!(told.joined_ppm(), Some(0));
-    assert_eq!(told.runs[0].samples, ["S9"]);
+    let report = world.judge().runs;
+    assert_eq!(report.joined_ppm(), Some(0));
+    assert_eq!(report.runs[0].samples, ["S9"]);
     world.policy = Policy::parse(
         "[[names]]\nfrom = \"tag:none\"\nform = \"{run}\"\n\
          [[names]]\nfrom = \"job\"\nform = \"{pipeline}_{run}_{sample}\"\n",
     )
     .expect("it is valid");
-    let told = world.judge().runs;
-    let run = &told.runs[0];
+    let report = world.judge().runs;
+    let run = &report.runs[0];
     assert_eq!((run.run.as_str(), run.by), ("r7", Some(JoinedBy::Name)));
     assert_eq!((run.pipeline.as_deref(), run.steps), (Some("rna"), 3));
     assert_eq!(run.samples, ["S1", "S2"]);
-    assert_eq!(told.joined_ppm(), Some(750_000));
-    assert_eq!(told.task_labels[0].sample.as_deref(), Some("S9"));
+    assert_eq!(report.joined_ppm(), Some(750_000));
+    assert_eq!(report.task_labels[0].sample.as_deref(), Some("S9"));
 }
 
 #[test]
@@ -211,13 +211,13 @@ fn what_a_report_holds_of_runs_is_bounded_and_what_is_left_out_counted() {
                 .flatten();
         });
     }
-    let told = world.judge().runs;
-    assert_eq!((told.runs.len(), told.left_out), (MAX_RUNS, 100));
+    let report = world.judge().runs;
+    assert_eq!((report.runs.len(), report.left_out), (MAX_RUNS, 100));
     assert_eq!(
-        (told.task_labels.len(), told.task_labels_left_out),
+        (report.task_labels.len(), report.task_labels_left_out),
         (MAX_TASK_LABELS, 100)
     );
-    let last = told.runs.last().expect("the last");
+    let last = report.runs.last().expect("the last");
     assert_eq!((last.run.as_str(), last.steps), (UNASSIGNED, 1));
     assert_eq!(world_without_steps().joined_ppm(), None);
 }

@@ -69,9 +69,10 @@ impl SpotWish {
     /// The newest AWS score for these types, or else for most of them; `None` if AWS was not asked
     /// or refused.
     pub fn find_score(&self, markets: &Markets) -> Option<SpotScore> {
-        let told = markets.scores.iter();
-        let told = told.filter(|told| told.wish.answers(self));
-        told.max_by_key(|told| (told.wish.types == self.types, told.at))
+        let scores = markets.scores.iter();
+        let scores = scores.filter(|score| score.wish.answers(self));
+        scores
+            .max_by_key(|score| (score.wish.types == self.types, score.at))
             .cloned()
     }
 
@@ -153,7 +154,7 @@ mod tests {
             // Eleven tasks, two on each machine: six machines, rounded up to eight.
             offers.scored(&markets, 11);
             assert_eq!(offers.spot_machines, 8);
-            assert_eq!(offers.spot_score.map(|told| told.score), expect);
+            assert_eq!(offers.spot_score.map(|score| score.score), expect);
             assert!(offers.spot.iter().all(|one| one.confidence == level));
         };
         check(Vec::new(), None, Level::High);

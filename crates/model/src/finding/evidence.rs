@@ -217,7 +217,7 @@ impl fmt::Display for Unused {
 
 impl fmt::Display for Overprovisioned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asked = [
+        let request = [
             self.requested.cores.map(|cores| format!("{cores} vCPU")),
             self.requested.memory.map(|memory| memory.to_string()),
         ];
@@ -234,7 +234,12 @@ impl fmt::Display for Overprovisioned {
                 known.join(" and ")
             }
         };
-        write!(f, "requested {}, used at most {}", list(asked), list(used))?;
+        write!(
+            f,
+            "requested {}, used at most {}",
+            list(request),
+            list(used)
+        )?;
         let noun = if self.samples == 1 { "task" } else { "tasks" };
         write!(
             f,

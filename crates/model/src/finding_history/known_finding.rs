@@ -108,7 +108,8 @@ pub struct Life {
     pub basis: Option<PriceBasis>,
     /// Its price when its stage last was another than ongoing. The comparison with this price shows
     /// slow growth too.
-    pub told: Price,
+    #[serde(rename = "told")]
+    pub price_at_stage: Price,
     /// True while a decision suppresses it.
     pub set_aside: bool,
     /// How it ended; `None` while it is not resolved.
@@ -186,7 +187,7 @@ impl Life {
             observed: None,
             price: Price::default(),
             basis: None,
-            told: Price::of(finding),
+            price_at_stage: Price::of(finding),
             set_aside: false,
             resolved: None,
         };

@@ -219,8 +219,8 @@ pub fn owner_of(tags: &BTreeMap<String, String>) -> Option<&str> {
 }
 
 fn first_of<'a>(tags: &'a BTreeMap<String, String>, keys: &[&str]) -> Option<&'a str> {
-    let said = keys.iter().filter_map(|key| tags.get(*key));
-    said.map(String::as_str).find(|value| !value.is_empty())
+    let values = keys.iter().filter_map(|key| tags.get(*key));
+    values.map(String::as_str).find(|value| !value.is_empty())
 }
 
 /// The controller by the tags of an instance. Batch environments are found through ECS instead. The

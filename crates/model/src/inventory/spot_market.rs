@@ -21,7 +21,7 @@ pub struct Markets {
     /// Commitments, which are paid for whether used or not.
     pub commitments: Vec<Commitment>,
     /// When spot prices and interruption bands were requested.
-    pub asked: MarketsAsked,
+    pub asked: MarketRequestTimes,
     /// AWS spot placement scores.
     pub scores: Vec<SpotScore>,
 }
@@ -82,7 +82,7 @@ impl fmt::Display for SpotScore {
 /// When the market data was requested.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct MarketsAsked {
+pub struct MarketRequestTimes {
     /// Spot prices, by region.
     pub spot: BTreeMap<Region, Timestamp>,
     /// Interruption bands of all regions; `None` if they were not reported.

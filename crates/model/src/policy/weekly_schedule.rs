@@ -102,7 +102,7 @@ impl fmt::Display for Schedule {
         let days: Vec<String> = self.days.iter().map(ToString::to_string).collect();
         let days = format!("all of {}", days.join(", "));
         let parts = [(hours, begins != ends), (days, !self.days.is_empty())];
-        let parts = parts.into_iter().filter(|(_, is_told)| *is_told);
+        let parts = parts.into_iter().filter(|(_, is_set)| *is_set);
         let parts: Vec<String> = parts.map(|(words, _)| words).collect();
         write!(f, "{} ({})", parts.join(" and "), self.time_zone)
     }

@@ -87,8 +87,11 @@ impl<'a> RunCosts<'a> {
     /// is allocated to it.
     pub fn of_name(&self, run: &str, runs: &Runs) -> Option<AllocatedCost> {
         let mut runs = runs.runs.iter();
-        let seen = runs.find(|one| one.run == run);
-        seen.map_or_else(|| self.by_name.get(run).copied(), |seen| self.of(seen))
+        let known_run = runs.find(|one| one.run == run);
+        known_run.map_or_else(
+            || self.by_name.get(run).copied(),
+            |known_run| self.of(known_run),
+        )
     }
 
     /// The cost of a run; `None` if nothing is allocated to it. A run that is not among the most

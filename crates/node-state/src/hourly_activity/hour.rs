@@ -31,14 +31,14 @@ pub struct Hour(pub u32);
 impl Hour {
     /// The share of its slots in which the probe observed the required signals.
     pub fn seen(self) -> Share {
-        part(self.seen_slots().count_ones(), SLOTS).unwrap_or(Share::NONE)
+        part(self.observed_slots().count_ones(), SLOTS).unwrap_or(Share::NONE)
     }
 
     /// The active share of its observed slots; `None` without observation.
     pub fn active(self) -> Option<Share> {
         part(
             self.active_slots().count_ones(),
-            self.seen_slots().count_ones(),
+            self.observed_slots().count_ones(),
         )
     }
 
@@ -66,7 +66,7 @@ impl Hour {
         Self(slot | active | peak.unwrap_or(0) << PEAK_SHIFT)
     }
 
-    pub(crate) fn seen_slots(self) -> u32 {
+    pub(crate) fn observed_slots(self) -> u32 {
         self.0 & SLOT_MASK
     }
 

@@ -31,22 +31,22 @@ impl NodeHours {
             (0..SLOTS).map(move |slot| {
                 let is = |slots: u32| slots >> slot & 1 == 1;
                 let begin = number * 3600 + i64::from(slot) * SLOT_SECONDS;
-                (begin, is(hour.seen_slots()), is(hour.active_slots()))
+                (begin, is(hour.observed_slots()), is(hour.active_slots()))
             })
         });
-        let (mut worked_until, mut seen) = (None, 0);
-        slots.filter_map(move |(begin, is_seen, is_active)| {
+        let (mut worked_until, mut observed_slots) = (None, 0);
+        slots.filter_map(move |(begin, is_observed, is_active)| {
             if !is_active {
-                seen += u64::from(is_seen);
+                observed_slots += u64::from(is_observed);
                 return None;
             }
             let from: i64 = worked_until.replace(begin + SLOT_SECONDS)?;
-            let seen = std::mem::take(&mut seen);
+            let observed_slots = std::mem::take(&mut observed_slots);
             let slots = u64::try_from((begin - from) / SLOT_SECONDS).ok()?;
             Some(IdlePeriod {
                 from: Timestamp::from_second(from).ok()?,
                 to: Timestamp::from_second(begin).ok()?,
-                seen: Share::of(seen, slots)?,
+                seen: Share::of(observed_slots, slots)?,
             })
         })
     }

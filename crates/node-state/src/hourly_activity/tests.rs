@@ -29,10 +29,17 @@ fn percent(share: Option<Share>) -> Option<u32> {
 
 #[test]
 fn an_hour_tells_what_was_seen_what_was_active_and_its_busiest_minute() {
-    let check = |minutes: Vec<(u64, u64)>, seen: u32, active: Option<u32>, peak: Option<u32>| {
+    let check = |minutes: Vec<(u64, u64)>,
+                 observed_percent: u32,
+                 active: Option<u32>,
+                 peak: Option<u32>| {
         let hours = hours(minutes.clone());
         let hour = hours.at(at(46 * 60));
-        assert_eq!(percent(Some(hour.seen())), Some(seen), "{minutes:?}");
+        assert_eq!(
+            percent(Some(hour.seen())),
+            Some(observed_percent),
+            "{minutes:?}"
+        );
         assert_eq!(percent(hour.active()), active, "{minutes:?}");
         assert_eq!(percent(hour.peak_cpu()), peak, "{minutes:?}");
     };

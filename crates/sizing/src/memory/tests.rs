@@ -63,22 +63,22 @@ fn equal_needs_are_asked_for_with_little_on_top() {
 
 #[test]
 fn the_chance_that_the_policy_allows_is_kept_on_needs_not_seen_before() {
-    let (mut failed, mut asked) = (0, 0);
+    let (mut failed, mut tasks) = (0, 0);
     for seed in 1..=4 {
         let mut needs = needs(seed);
         let mut history = history(10_000, needs.by_ref().take(40).map(|need| run(None, need)));
         for need in needs.take(110) {
             let advice = history.advise(None).expect("it is advised");
             failed += usize::from(advice.first() < run(None, need).peak);
-            asked += 1;
+            tasks += 1;
             history.learn(run(None, need));
         }
     }
     // Three standard deviations above 1 % of 440 are 11.
-    assert!(failed <= 11, "{failed} of {asked} failed");
+    assert!(failed <= 11, "{failed} of {tasks} failed");
     assert!(
         failed >= 2,
-        "{failed} of {asked}: far more than needed was asked for"
+        "{failed} of {tasks}: far more than needed was asked for"
     );
 }
 

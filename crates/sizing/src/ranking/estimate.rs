@@ -47,53 +47,57 @@ impl Estimate {
         misfit::fits(step, spec, limits)?;
         let runs = runs_a_machine(step, spec);
         let all = step.seen.iter();
-        let mut told: Vec<Predicted> = all
-            .filter_map(|seen| Predicted::of(seen, spec, runs, speeds))
+        let mut predictions: Vec<Predicted> = all
+            .filter_map(|tasks| Predicted::of(tasks, spec, runs, speeds))
             .collect();
-        if told.iter().any(|told| told.basis == Basis::SameFamily) {
-            told.retain(|told| told.basis == Basis::SameFamily);
+        if predictions.iter().any(|one| one.basis == Basis::SameFamily) {
+            predictions.retain(|one| one.basis == Basis::SameFamily);
         }
-        let weight: f64 = told.iter().map(|told| told.weight).sum();
-        let logs = told.iter().map(|t| t.weight * t.seconds.max(1e-9).ln());
+        let weight: f64 = predictions.iter().map(|one| one.weight).sum();
+        let logs = predictions
+            .iter()
+            .map(|t| t.weight * t.seconds.max(1e-9).ln());
         let seconds = (logs.sum::<f64>() / weight).exp();
-        let best = told.iter().max_by(|a, b| a.weight.total_cmp(&b.weight));
+        let best = predictions
+            .iter()
+            .max_by(|a, b| a.weight.total_cmp(&b.weight));
         let best = best.ok_or(Misfit::SpeedUnknown)?;
         Ok(Self {
             seconds,
             runs,
             bound: best.bound,
             basis: best.basis,
-            samples: told.iter().map(|told| told.samples).sum(),
+            samples: predictions.iter().map(|one| one.samples).sum(),
         })
     }
 }
 
 impl Predicted {
-    fn of(seen: &ObservedTasks<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<Self> {
-        let (from, to) = (Family::of(&seen.on.name), Family::of(&spec.name));
+    fn of(tasks: &ObservedTasks<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<Self> {
+        let (from, to) = (Family::of(&tasks.on.name), Family::of(&spec.name));
         let work = match speeds.transfer(&from, &to) {
             Some(transfer) => {
-                let published = replayed(seen, spec, runs, &Speeds::default())?;
-                let here = run_time::ObservedRunTime::of(published, seen.work.mean_cores());
+                let published = replayed(tasks, spec, runs, &Speeds::default())?;
+                let here = run_time::ObservedRunTime::of(published, tasks.work.mean_cores());
                 transfer.predict(&here).as_secs_f64()
             }
-            None => replayed(seen, spec, runs, speeds)?,
+            None => replayed(tasks, spec, runs, speeds)?,
         };
         let needs = |bytes: Option<Bytes>, mbps: Option<u32>, runs: u32| {
             let mbps = mbps.filter(|mbps| *mbps > 0)?;
             Some(bytes?.0 as f64 * 8.0 * f64::from(runs) / (f64::from(mbps) * 1e6))
         };
-        let disk = needs(seen.work.disk, spec.ebs_baseline_mbps, runs);
+        let disk = needs(tasks.work.disk, spec.ebs_baseline_mbps, runs);
         // A task that waits for its disk waits longer if the sustained bandwidth is lower.
-        let grown = match seen.work.disk_wait {
+        let grown = match tasks.work.disk_wait {
             Some(wait) if !wait.is_zero() => {
-                let here = needs(seen.work.disk, seen.on.ebs_baseline_mbps, 1);
+                let here = needs(tasks.work.disk, tasks.on.ebs_baseline_mbps, 1);
                 disk.zip(here)
                     .map_or(0.0, |(there, here)| (there - here).max(0.0))
             }
             _ => 0.0,
         };
-        let network = needs(seen.work.network, spec.network_baseline_mbps, runs);
+        let network = needs(tasks.work.network, spec.network_baseline_mbps, runs);
         let parts = [
             (Bound::Work, work + grown),
             (Bound::Disk, disk.unwrap_or(0.0)),
@@ -109,22 +113,22 @@ impl Predicted {
                 true => SAME_MAKER,
                 false => 1.0,
             },
-            samples: seen.runs,
+            samples: tasks.runs,
         })
     }
 }
 
 /// Seconds of the work alone, by the throughput of the cores of both machines.
-fn replayed(seen: &ObservedTasks<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<f64> {
-    let from = speeds.cores(seen.on)?;
+fn replayed(tasks: &ObservedTasks<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<f64> {
+    let from = speeds.cores(tasks.on)?;
     let cores = speeds.cores(spec)?;
-    let from = match seen.among_others {
+    let from = match tasks.among_others {
         true => from.all_loaded(),
         false => from,
     };
     let share = f64::from(spec.vcpus) / f64::from(runs);
-    let crowded = speeds.crowding(seen.among_others, runs > 1);
-    Some(seen.work.replayed(&from, |busy| match runs {
+    let crowded = speeds.crowding(tasks.among_others, runs > 1);
+    Some(tasks.work.replayed(&from, |busy| match runs {
         1 => cores.rate(busy) / crowded,
         _ => cores.rate_among_others(busy, share) / crowded,
     }))

@@ -59,14 +59,14 @@ fn ranked(
         disk: Some(Bytes(bytes * times)),
         ..Work::default()
     };
-    let seen = [ObservedTasks {
+    let observed_tasks = [ObservedTasks {
         work: &work,
         on: Catalogue::built_in().spec(&m5).expect("it is known"),
         among_others: true,
         runs: 1,
     }];
     let step = Step {
-        seen: &seen,
+        seen: &observed_tasks,
         cores: MilliCores::cores(cores * times),
         memory: Bytes::gib(gib * times),
         at_once,

@@ -62,7 +62,7 @@ impl Case {
         }
     }
 
-    fn seen(&self) -> [ObservedTasks<'_>; 1] {
+    fn observed_tasks(&self) -> [ObservedTasks<'_>; 1] {
         [ObservedTasks {
             work: &self.work,
             on: spec(self.on),
@@ -71,9 +71,9 @@ impl Case {
         }]
     }
 
-    fn step<'a>(&'a self, seen: &'a [ObservedTasks<'a>]) -> Step<'a> {
+    fn step<'a>(&'a self, observed_tasks: &'a [ObservedTasks<'a>]) -> Step<'a> {
         Step {
-            seen,
+            seen: observed_tasks,
             cores: MilliCores::cores(4),
             memory: Bytes::gib(8),
             at_once: 1,
@@ -106,7 +106,12 @@ fn no_limit_is_ever_broken_and_the_order_is_by_dollars() {
     let check = |limits: &Limits, holds: &dyn Fn(&TypeSpec) -> bool| {
         let offers = on_demand(&["us-east-1", "eu-west-1"]);
         let all = offers.len();
-        let ranking = rank(&case.step(&case.seen()), offers, limits, &Speeds::default());
+        let ranking = rank(
+            &case.step(&case.observed_tasks()),
+            offers,
+            limits,
+            &Speeds::default(),
+        );
         assert!(!ranking.ranked.is_empty());
         let left_out: usize = ranking.left_out.values().sum();
         assert_eq!(
@@ -147,13 +152,13 @@ fn no_limit_is_ever_broken_and_the_order_is_by_dollars() {
 #[test]
 fn a_part_of_a_gpu_does_not_stand_in_for_a_whole_one() {
     let case = Case::new(work(4, 3600));
-    let seen = case.seen();
+    let observed_tasks = case.observed_tasks();
     let check = |wanted: &str, offered: &str, expect: bool| {
         let limits = Limits {
             gpu: spec(wanted).gpus.clone(),
             ..limits()
         };
-        let fits = misfit::fits(&case.step(&seen), spec(offered), &limits);
+        let fits = misfit::fits(&case.step(&observed_tasks), spec(offered), &limits);
         assert_eq!(fits.is_ok(), expect, "{offered} for {wanted}");
     };
     check("g6.2xlarge", "g6.2xlarge", true);
@@ -175,7 +180,7 @@ fn the_same_machine_at_a_higher_price_comes_later() {
         zones: None,
     };
     let ranking = rank(
-        &case.step(&case.seen()),
+        &case.step(&case.observed_tasks()),
         [offer(300_000), offer(200_000), offer(100_000)],
         &limits(),
         &Speeds::default(),
@@ -204,8 +209,9 @@ fn another_region_is_offered_only_when_moving_the_data_has_a_known_price() {
             home: region(other),
             ..Case::new(work(4, 3600))
         };
-        let without_moving = cheapest(&there.step(&there.seen())).expect("something fits");
-        let dollars = cheapest(&case.step(&case.seen())).map(|usd| usd - without_moving);
+        let without_moving =
+            cheapest(&there.step(&there.observed_tasks())).expect("something fits");
+        let dollars = cheapest(&case.step(&case.observed_tasks())).map(|usd| usd - without_moving);
         match (dollars, expect) {
             (Some(dollars), Some(expect)) => assert!((dollars - expect).abs() < 1e-9),
             (dollars, expect) => assert_eq!(dollars, expect),
@@ -241,7 +247,7 @@ fn spot_is_chosen_for_short_runs_and_left_for_long_ones() {
         let case = Case::new(work(4, seconds));
         let limits = Limits { spot, ..limits() };
         let ranking = rank(
-            &case.step(&case.seen()),
+            &case.step(&case.observed_tasks()),
             offers,
             &limits,
             &Speeds::default(),
@@ -259,7 +265,7 @@ fn what_a_disk_can_carry_bounds_a_run_and_sharing_a_machine_divides_it() {
     case.work.disk = Some(Bytes(1_000_000_000_000));
     let offers = || on_demand(&["us-east-1"]);
     let slow = rank(
-        &case.step(&case.seen()),
+        &case.step(&case.observed_tasks()),
         offers(),
         &limits(),
         &Speeds::default(),
@@ -270,10 +276,10 @@ fn what_a_disk_can_carry_bounds_a_run_and_sharing_a_machine_divides_it() {
     };
     let alone = xlarge(&slow);
     assert_eq!((alone.bound, alone.runs_a_machine), (Bound::Disk, 1));
-    let seen = case.seen();
+    let observed_tasks = case.observed_tasks();
     let step = Step {
         at_once: 4,
-        ..case.step(&seen)
+        ..case.step(&observed_tasks)
     };
     let shared = xlarge(&rank(&step, offers(), &limits(), &Speeds::default()));
     assert_eq!(shared.runs_a_machine, 4);
@@ -287,7 +293,7 @@ fn what_is_not_known_of_speed_is_left_out_and_counted() {
         ..Case::new(work(4, 60))
     };
     let ranking = rank(
-        &case.step(&case.seen()),
+        &case.step(&case.observed_tasks()),
         on_demand(&["us-east-1"]),
         &limits(),
         &Speeds::default(),

@@ -107,11 +107,14 @@ mod tests {
     #[test]
     fn time_falls_into_the_class_of_the_cores_kept_busy() {
         let check = |cpu_ms: u64, class: usize| {
-            let mut seen = Parallelism::default();
-            seen.add(Duration::from_secs(1), CpuTime::from_millis(cpu_ms));
-            let hit = seen.classes().iter().position(|busy| !busy.wall.is_zero());
+            let mut parallelism = Parallelism::default();
+            parallelism.add(Duration::from_secs(1), CpuTime::from_millis(cpu_ms));
+            let hit = parallelism
+                .classes()
+                .iter()
+                .position(|busy| !busy.wall.is_zero());
             assert_eq!(hit, Some(class), "{cpu_ms} ms in a second");
-            assert_eq!(seen.cpu(), CpuTime::from_millis(cpu_ms));
+            assert_eq!(parallelism.cpu(), CpuTime::from_millis(cpu_ms));
         };
         check(0, 0);
         check(500, 0);
@@ -125,8 +128,8 @@ mod tests {
 
     #[test]
     fn no_time_is_of_no_class() {
-        let mut seen = Parallelism::default();
-        seen.add(Duration::ZERO, CpuTime::from_millis(5));
-        assert_eq!(seen, Parallelism::default());
+        let mut parallelism = Parallelism::default();
+        parallelism.add(Duration::ZERO, CpuTime::from_millis(5));
+        assert_eq!(parallelism, Parallelism::default());
     }
 }

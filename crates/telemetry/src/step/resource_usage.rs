@@ -142,7 +142,7 @@ impl StepDetail {
         let mut parallelism = Parallelism::default();
         parallelism.add(Duration::from_nanos(10), CpuTime(2));
         parallelism.add(Duration::from_nanos(10), CpuTime(10_000));
-        let seen = |samples| Sampled {
+        let sampled = |samples| Sampled {
             samples,
             time: Duration::from_nanos(samples * 7),
         };
@@ -156,7 +156,10 @@ impl StepDetail {
             major_faults: Some(97),
             disk_delay: None,
             parallelism,
-            states: BTreeMap::from([(TaskState::Running, seen(2)), (TaskState::Pipe, seen(3))]),
+            states: BTreeMap::from([
+                (TaskState::Running, sampled(2)),
+                (TaskState::Pipe, sampled(3)),
+            ]),
             waiting_tools: vec![WaitingTool {
                 state: TaskState::Pipe,
                 tool: "bwa-α".to_owned(),

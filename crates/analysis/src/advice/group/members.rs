@@ -122,8 +122,8 @@ fn newest<'p, 'a>(mut runs: Vec<GroupRun<'p, 'a>>) -> Vec<GroupRun<'p, 'a>> {
 /// run.
 fn pipeline(run: &ObservedTask<'_>, policy: &Policy) -> Option<String> {
     workflow_runs::pipeline(run, policy).or_else(|| {
-        let told = run.step.usage.detail.run.as_ref()?;
-        Some(format!("{} {}", told.launcher, told.key))
+        let run_name = run.step.usage.detail.run.as_ref()?;
+        Some(format!("{} {}", run_name.launcher, run_name.key))
     })
 }
 

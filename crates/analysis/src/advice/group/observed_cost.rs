@@ -12,7 +12,7 @@ use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use jiff::Timestamp;
 
-use crate::advice::group::replayed_runs::Looked;
+use crate::advice::group::replayed_runs::ReplayGroup;
 use crate::facts::Facts;
 
 /// Observed machines and cost of a group.
@@ -46,8 +46,8 @@ impl MachineTime<'_> {
 }
 
 impl<'a> ObservedCost<'a> {
-    pub(crate) fn of(facts: &Facts<'a>, looked: &Looked<'_, '_, '_>) -> Result<Self, String> {
-        let held = held(looked);
+    pub(crate) fn of(facts: &Facts<'a>, replay: &ReplayGroup<'_, '_, '_>) -> Result<Self, String> {
+        let held = held(replay);
         let mut by_type: BTreeMap<_, Duration> = BTreeMap::new();
         let (mut usd, mut vcpu_seconds, mut is_bound) = (Usd::ZERO, 0.0, false);
         let mut known = true;
@@ -94,7 +94,7 @@ impl<'a> ObservedCost<'a> {
                 machines: most_at_once(held.iter().flat_map(|held| held.times.iter().copied())),
                 usd,
                 basis: None,
-                together: together(looked),
+                together: together(replay),
             },
             vcpu_seconds,
         })
@@ -102,16 +102,16 @@ impl<'a> ObservedCost<'a> {
 
     /// Observed vCPU hours divided by those of a replay of the same tasks on the base type. `None`
     /// if the tasks do not fit on this type.
-    pub(crate) fn by_replayed(&self, looked: &Looked<'_, '_, '_>) -> Option<f64> {
-        let wall = |at: usize, _| looked.group.runs.get(at).map(|run| run.run.wall());
-        let wanted = looked.wanted(
+    pub(crate) fn by_replayed(&self, replay: &ReplayGroup<'_, '_, '_>) -> Option<f64> {
+        let wall = |at: usize, _| replay.group.runs.get(at).map(|run| run.run.wall());
+        let wanted = replay.wanted(
             |step| step.now,
             |at, step| wall(at, step).unwrap_or_default(),
         );
         let kept = ebb_sizing::packing::Room {
             // The observed intervals do not contain the time that a machine is kept without tasks.
             kept: Duration::ZERO,
-            ..looked.room(self.base)
+            ..replay.room(self.base)
         };
         let packed = pack(&wanted, kept).ok()?;
         let replayed = packed.machine_time.as_secs_f64() * f64::from(self.base.vcpus);
@@ -119,10 +119,10 @@ impl<'a> ObservedCost<'a> {
     }
 }
 
-fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<MachineTime<'a>> {
+fn held<'a>(replay: &ReplayGroup<'_, '_, 'a>) -> Vec<MachineTime<'a>> {
     let mut by_machine: BTreeMap<&NodeId, MachineTime<'a>> = BTreeMap::new();
     // Tasks are in order of their start, so each interval overlaps the last or follows it.
-    for run in looked.group.runs.iter().map(|run| run.run) {
+    for run in replay.group.runs.iter().map(|run| run.run) {
         let (from, to) = (run.step.started_at, run.step.observed_at);
         let held = by_machine.entry(&run.instance.id).or_insert(MachineTime {
             instance: run.instance,
@@ -137,9 +137,9 @@ fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<MachineTime<'a>> {
 }
 
 /// Tasks by step on the machine with the most concurrent tasks, at that time.
-fn together(looked: &Looked<'_, '_, '_>) -> Vec<ebb_model::advice::group::Together> {
+fn together(replay: &ReplayGroup<'_, '_, '_>) -> Vec<ebb_model::advice::group::Together> {
     let mut by_machine: BTreeMap<&NodeId, Vec<(Timestamp, i32, usize)>> = BTreeMap::new();
-    for (run, step) in looked.group.runs.iter().zip(&looked.step_of) {
+    for (run, step) in replay.group.runs.iter().zip(&replay.step_of) {
         let turns = by_machine.entry(&run.run.instance.id).or_default();
         turns.push((run.run.step.started_at, 1, *step));
         turns.push((run.run.step.observed_at, -1, *step));
@@ -162,5 +162,5 @@ fn together(looked: &Looked<'_, '_, '_>) -> Vec<ebb_model::advice::group::Togeth
         fullest: most.1,
         ..Default::default()
     };
-    looked.together(&packed)
+    replay.together(&packed)
 }

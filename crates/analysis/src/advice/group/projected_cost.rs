@@ -15,8 +15,8 @@ use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::Usd;
 
 use crate::advice::group::observed_cost::ObservedCost;
-use crate::advice::group::replayed_runs::Looked;
-use crate::advice::placement::inputs::{Placing, SPOT_TOLD, TOLD};
+use crate::advice::group::replayed_runs::ReplayGroup;
+use crate::advice::placement::inputs::{MAX_OFFERS, MAX_SPOT_OFFERS, Placing};
 
 /// Upper bound for the ratio of run times between types; it limits the arithmetic.
 const MOST_LONGER: f64 = 1e3;
@@ -27,8 +27,8 @@ const REPLAYED: usize = 8;
 
 pub(crate) struct Then<'t, 'a> {
     pub(crate) placing: &'t Placing<'t>,
-    pub(crate) looked: &'t Looked<'t, 't, 'a>,
-    pub(crate) seen: &'t ObservedCost<'a>,
+    pub(crate) replay: &'t ReplayGroup<'t, 't, 'a>,
+    pub(crate) observed: &'t ObservedCost<'a>,
     /// Correction factor for the cost of offers.
     pub(crate) factor: f64,
 }
@@ -71,17 +71,17 @@ impl OnType<'_> {
 impl<'a> Then<'_, 'a> {
     /// The same type with the recommended requests.
     pub(crate) fn resized(&self) -> Option<Fleet> {
-        let wanted = self.looked.wanted(|step| step.then, |at, _| self.wall(at));
+        let wanted = self.replay.wanted(|step| step.then, |at, _| self.wall(at));
         let offer = offer::Offer {
-            spec: self.seen.base,
-            region: &self.looked.group.region,
+            spec: self.observed.base,
+            region: &self.replay.group.region,
             market: offer::Market::OnDemand,
-            per_hour: self.seen.base_per_hour?,
+            per_hour: self.observed.base_per_hour?,
             zones: None,
         };
         let fleet = self.replayed(&wanted, offer, 1.0)?;
         Some(Fleet {
-            market: self.seen.market,
+            market: self.observed.market,
             basis: Some(Basis::Observed),
             ..fleet
         })
@@ -95,13 +95,13 @@ impl<'a> Then<'_, 'a> {
         let mut families = BTreeSet::new();
         let mut on_demand = self.cheapest(on_demand);
         on_demand.retain(|fleet| families.insert(Family::of(&fleet.instance_type)));
-        on_demand.truncate(TOLD);
+        on_demand.truncate(MAX_OFFERS);
         let mut spot = self.cheapest(spot);
         let best = on_demand.first().map(|best| best.usd);
         // A group on spot stays on spot, even if on-demand costs less.
-        let stays = self.seen.market == Market::Spot;
+        let stays = self.observed.market == Market::Spot;
         spot.retain(|fleet| stays || best.is_none_or(|best| fleet.usd < best));
-        spot.truncate(SPOT_TOLD);
+        spot.truncate(MAX_SPOT_OFFERS);
         if spot.len() < SPOT_TYPES {
             spot.clear();
         }
@@ -124,9 +124,9 @@ impl<'a> Then<'_, 'a> {
 
     fn candidates(&self) -> Vec<Candidate<'_>> {
         let mut by_type: BTreeMap<(&InstanceType, bool), Vec<OnType<'_>>> = BTreeMap::new();
-        for (at, step) in self.looked.steps.iter().enumerate() {
-            let home = &self.looked.group.region;
-            let about = (step.profiled, self.looked.at_once);
+        for (at, step) in self.replay.steps.iter().enumerate() {
+            let home = &self.replay.group.region;
+            let about = (step.profiled, self.replay.at_once);
             let there = step
                 .then
                 .and_then(|size| self.placing.at_home(about, size, home));
@@ -149,7 +149,7 @@ impl<'a> Then<'_, 'a> {
                 }
             }
         }
-        let steps = self.looked.steps.len();
+        let steps = self.replay.steps.len();
         let whole = by_type.into_values().filter(|all| all.len() == steps);
         whole
             .map(|by_step| Candidate {
@@ -161,9 +161,9 @@ impl<'a> Then<'_, 'a> {
 
     /// Lower bound in dollars. Each task pays for its larger share of the machine, cores or memory.
     fn at_least(&self, by_step: &[OnType<'_>]) -> f64 {
-        let steps = self.looked.steps.iter().zip(by_step);
+        let steps = self.replay.steps.iter().zip(by_step);
         let each = steps.filter_map(|(step, on)| {
-            let room = self.looked.room(on.ranked.offer.spec);
+            let room = self.replay.room(on.ranked.offer.spec);
             let (cores, memory) = step.then?;
             let by_cores = cores.0 as f64 / room.cores.0 as f64;
             let part = by_cores.max(memory.0 as f64 / room.memory.0 as f64);
@@ -178,10 +178,10 @@ impl<'a> Then<'_, 'a> {
             let longer = candidate.by_step.get(step).map_or(1.0, |on| on.longer);
             self.wall(at).mul_f64(longer.min(MOST_LONGER))
         };
-        let wanted = self.looked.wanted(|step| step.then, wall);
+        let wanted = self.replay.wanted(|step| step.then, wall);
         let offer = candidate.offer();
         // Interrupted tasks are paid for again; long tasks are interrupted more often.
-        let all = self.looked.steps.iter().zip(&candidate.by_step);
+        let all = self.replay.steps.iter().zip(&candidate.by_step);
         let (once, all) = all.fold((0.0, 0.0), |(once, all), (step, on)| {
             let seconds = step.member.wall.as_secs_f64() * on.longer;
             (once + seconds, all + seconds * on.again())
@@ -200,7 +200,7 @@ impl<'a> Then<'_, 'a> {
     }
 
     fn replayed(&self, wanted: &[Wanted], offer: offer::Offer<'_>, again: f64) -> Option<Fleet> {
-        let packed = pack(wanted, self.looked.room(offer.spec)).ok()?;
+        let packed = pack(wanted, self.replay.room(offer.spec)).ok()?;
         let times = (self.factor * again).min(MOST_LONGER);
         let machine_time = packed.machine_time.mul_f64(times);
         Some(Fleet {
@@ -212,20 +212,20 @@ impl<'a> Then<'_, 'a> {
             machines: packed.machines,
             usd: self.with_commitment(&offer, offer.per_hour.over(machine_time)),
             basis: None,
-            together: self.looked.together(&packed),
+            together: self.replay.together(&packed),
         })
     }
 
     /// Adds the part of a commitment that is paid even if the tasks leave it unused.
     fn with_commitment(&self, offer: &offer::Offer<'_>, usd: Usd) -> Usd {
-        let home = &self.looked.group.region;
-        let (base, market) = (self.seen.base, self.seen.market);
+        let home = &self.replay.group.region;
+        let (base, market) = (self.observed.base, self.observed.market);
         let Some(paid) = self.placing.commitment(home, base, market) else {
             return usd;
         };
         let family = paid.family.as_deref().map(Family::named);
         let committed = offer::Committed {
-            usd_a_run: micros(self.seen.fleet.usd),
+            usd_a_run: micros(self.observed.fleet.usd),
             region: paid.region.as_ref(),
             family: family.as_ref(),
         };
@@ -233,7 +233,7 @@ impl<'a> Then<'_, 'a> {
     }
 
     fn wall(&self, at: usize) -> Duration {
-        let run = self.looked.group.runs.get(at);
+        let run = self.replay.group.runs.get(at);
         run.map_or(Duration::ZERO, |run| run.run.wall())
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct GroupStep<'p, 'a> {
 }
 
 /// A group with its steps, prepared for replays.
-pub(crate) struct Looked<'g, 'p, 'a> {
+pub(crate) struct ReplayGroup<'g, 'p, 'a> {
     pub(crate) group: &'g Group<'p, 'a>,
     pub(crate) steps: Vec<GroupStep<'p, 'a>>,
     /// Index of the step of each task.
@@ -41,14 +41,14 @@ pub(crate) struct Looked<'g, 'p, 'a> {
     kept: Duration,
 }
 
-impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
+impl<'g, 'p, 'a> ReplayGroup<'g, 'p, 'a> {
     pub(crate) fn at(facts: &Facts<'_>, group: &'g Group<'p, 'a>) -> Self {
         let mut walls: BTreeMap<&str, (u32, Duration, &'p StepHistory<'a>)> = BTreeMap::new();
         for run in &group.runs {
-            let seen = walls.entry(run.step);
-            let seen = seen.or_insert((0, Duration::ZERO, run.profiled));
-            seen.0 += 1;
-            seen.1 += run.run.wall();
+            let total = walls.entry(run.step);
+            let total = total.or_insert((0, Duration::ZERO, run.profiled));
+            total.0 += 1;
+            total.1 += run.run.wall();
         }
         let mut steps: Vec<GroupStep<'p, 'a>> = walls
             .into_iter()

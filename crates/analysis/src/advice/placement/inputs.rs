@@ -28,14 +28,14 @@ use crate::advice::placement::offers::{Teller, dollars};
 use crate::advice::placement::{StepConditions, TRIAL_MAY_TAKE, TRIAL_RUNS, runs_a_month};
 use crate::facts::Facts;
 use crate::step_history::by_step::{Profiles, StepHistory};
-use crate::step_history::observed_work::{SeenWork, seen};
+use crate::step_history::observed_work::{MeanWork, work_by_type};
 
 /// Limit on reported offers, one for each family: the best, and alternatives in case its capacity
 /// is unavailable.
-pub(crate) const TOLD: usize = 3;
+pub(crate) const MAX_OFFERS: usize = 3;
 
 /// Limit on reported spot types.
-pub(crate) const SPOT_TOLD: usize = 5;
+pub(crate) const MAX_SPOT_OFFERS: usize = 5;
 
 /// Data for the offers of a step.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ pub(crate) struct AtHome<'a> {
 
 /// A step with all inputs for its offers.
 pub(crate) struct StepInputs<'a> {
-    pub(crate) seen: &'a [SeenWork<'a>],
+    pub(crate) work_by_type: &'a [MeanWork<'a>],
     pub(crate) now: &'a TypeSpec,
     request: (ebb_telemetry::units::MilliCores, Bytes),
     at_once: u32,
@@ -101,11 +101,11 @@ impl<'a> Placing<'a> {
             .collect();
         // Failed and hung tasks occupy a machine too.
         let runs = if tells.is_empty() { all } else { tells };
-        let seen = seen(&runs, self.catalogue);
+        let work_by_type = work_by_type(&runs, self.catalogue);
         let newest = runs.iter().rev().find_map(|run| run.machine.as_ref())?;
-        let walls = seen.iter().map(|seen| seen.work.wall() * seen.runs);
+        let walls = work_by_type.iter().map(|mean| mean.work.wall() * mean.runs);
         let step = StepInputs {
-            seen: &seen,
+            work_by_type: &work_by_type,
             now: self.catalogue.spec(newest)?,
             request,
             at_once,
@@ -115,7 +115,8 @@ impl<'a> Placing<'a> {
         };
         let (limits, _) = limits(self, &step, (&profiled.tags(), Arm::of(profiled)));
         Some(AtHome {
-            mean: (walls.sum::<Duration>()).checked_div(seen.iter().map(|s| s.runs).sum())?,
+            mean: (walls.sum::<Duration>())
+                .checked_div(work_by_type.iter().map(|s| s.runs).sum())?,
             checkpoint: limits.checkpoint,
             ranked: self.rank(&step, &limits, None).ranked,
         })
@@ -131,23 +132,26 @@ impl<'a> Placing<'a> {
     ) -> Offers {
         let all = profile.by_time();
         let runs: Vec<&Run> = all.into_iter().filter(|r| r.tells(self.policy)).collect();
-        let seen = seen(&runs, self.catalogue);
+        let work_by_type = work_by_type(&runs, self.catalogue);
         let newest = runs.iter().rev().find_map(|run| run.machine.as_ref());
         let now = newest.and_then(|machine| self.catalogue.spec(machine));
         let known = now.zip(request.cores.zip(request.memory));
-        let Some((now, request)) = known.filter(|_| !seen.is_empty()) else {
+        let Some((now, request)) = known.filter(|_| !work_by_type.is_empty()) else {
             return Offers::default();
         };
-        let told = seen.iter().filter_map(|seen| seen.work.network).max();
-        let said = self.policy.placement.moved_megabytes_a_run;
-        let said = (said > 0).then(|| Bytes(said.saturating_mul(1_000_000)));
+        let measured_bytes = work_by_type
+            .iter()
+            .filter_map(|mean| mean.work.network)
+            .max();
+        let megabytes = self.policy.placement.moved_megabytes_a_run;
+        let declared_bytes = (megabytes > 0).then(|| Bytes(megabytes.saturating_mul(1_000_000)));
         let step = StepInputs {
-            seen: &seen,
+            work_by_type: &work_by_type,
             now,
             request,
             at_once: profile.at_once(),
             home,
-            moved: told.or(said),
+            moved: measured_bytes.or(declared_bytes),
             // The GPUs of a task are no part of its request.
             shares_machine: now.gpus.is_none() && share_machines(&runs, &now.name),
         };
@@ -186,7 +190,11 @@ impl<'a> Placing<'a> {
         limits: &Limits,
         committed: Option<Committed<'_>>,
     ) -> Ranking<'s> {
-        let of: Vec<offer::ObservedTasks<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
+        let of: Vec<offer::ObservedTasks<'_>> = step
+            .work_by_type
+            .iter()
+            .map(MeanWork::observed_tasks)
+            .collect();
         let (cores, memory) = step.request;
         let ranked = offer::Step {
             seen: &of,
@@ -271,7 +279,11 @@ impl<'a> Placing<'a> {
             ..Limits::default()
         };
         let (cores, memory) = step.request;
-        let of: Vec<offer::ObservedTasks<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
+        let of: Vec<offer::ObservedTasks<'_>> = step
+            .work_by_type
+            .iter()
+            .map(MeanWork::observed_tasks)
+            .collect();
         let ranked = offer::Step {
             seen: &of,
             cores: asks.cores.unwrap_or(cores),

@@ -38,9 +38,16 @@ pub(crate) fn limits(
         tags.get(tag)
             .and_then(|value| value.trim().parse::<u32>().ok())
     };
-    let ran_on: BTreeSet<_> = step.seen.iter().map(|seen| seen.on.name.clone()).collect();
-    let mut architectures: BTreeSet<Architecture> =
-        step.seen.iter().map(|seen| seen.on.architecture).collect();
+    let ran_on: BTreeSet<_> = step
+        .work_by_type
+        .iter()
+        .map(|work| work.on.name.clone())
+        .collect();
+    let mut architectures: BTreeSet<Architecture> = step
+        .work_by_type
+        .iter()
+        .map(|work| work.on.architecture)
+        .collect();
     let in_the_way = in_the_way_of_arm(placing, tags, arm);
     let is_there = architectures.contains(&Architecture::Arm64);
     if in_the_way.is_empty() && !arm.tools.is_empty() {
@@ -80,8 +87,8 @@ fn in_the_way_of_arm(
     tags: &BTreeMap<String, String>,
     arm: Arm<'_>,
 ) -> Vec<String> {
-    let said = tags.get(ARM).is_some_and(|value| value == "true");
-    if said || arm.tools.is_empty() {
+    let is_declared = tags.get(ARM).is_some_and(|value| value == "true");
+    if is_declared || arm.tools.is_empty() {
         return Vec::new();
     }
     let known = |tool: &&String| {

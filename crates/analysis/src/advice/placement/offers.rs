@@ -19,7 +19,7 @@ use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::units::Share;
 
 use crate::advice::placement::current_price::Paid;
-use crate::advice::placement::inputs::{Placing, SPOT_TOLD, TOLD, usd};
+use crate::advice::placement::inputs::{MAX_OFFERS, MAX_SPOT_OFFERS, Placing, usd};
 
 /// Relative difference below which two run times count as equal.
 const MUCH: f64 = 0.05;
@@ -53,7 +53,7 @@ impl Teller<'_> {
             .is_some_and(|paid| paid.market == instance::Market::Spot);
         let spot: Vec<Offered> = spot
             .filter(|ranked| stays || cheaper(ranked))
-            .take(SPOT_TOLD)
+            .take(MAX_SPOT_OFFERS)
             .map(|ranked| self.tell(ranked))
             .collect();
         let elsewhere = ranking.ranked.iter().filter(|ranked| !here(ranked));
@@ -83,8 +83,8 @@ impl Teller<'_> {
     ) -> Vec<Offered> {
         let mut families = BTreeSet::new();
         let other = |ranked: &&Ranked<'_>| families.insert(Family::of(&ranked.offer.spec.name));
-        let told = ranked.filter(other).take(TOLD);
-        told.map(|ranked| self.tell(ranked)).collect()
+        let best = ranked.filter(other).take(MAX_OFFERS);
+        best.map(|ranked| self.tell(ranked)).collect()
     }
 
     pub(crate) fn tell(&self, ranked: &Ranked<'_>) -> Offered {
@@ -134,15 +134,15 @@ impl Teller<'_> {
 
     /// The current machine at its effective price, together with the list price.
     fn tell_now(&self, now: &Ranked<'_>) -> Offered {
-        let mut told = self.tell(now);
+        let mut current = self.tell(now);
         if self.is_share {
-            told.assumed.retain(|one| *one != Assumed::RunsAtOnce);
-            told.assumed.push(Assumed::RequestShare);
+            current.assumed.retain(|one| *one != Assumed::RunsAtOnce);
+            current.assumed.push(Assumed::RequestShare);
         }
         let Some(paid) = self.paid else {
-            return told;
+            return current;
         };
-        let mut assumed = told.assumed;
+        let mut assumed = current.assumed;
         assumed.retain(|one| *one != Assumed::ListPrice || paid.price.basis == ListPrice);
         Offered {
             market: paid.market,
@@ -151,7 +151,7 @@ impl Teller<'_> {
                 list_per_hour: paid.price.list,
             }),
             assumed,
-            ..told
+            ..current
         }
     }
 

@@ -105,8 +105,8 @@ impl Case {
             },
             paid,
         };
-        let asked = (self.asks, self.asks);
-        placing.offers(&self.profile, asked, &home(), &about)
+        let requests = (self.asks, self.asks);
+        placing.offers(&self.profile, requests, &home(), &about)
     }
 
     /// Adds spot prices in its region for some types, in percent of the list price.
@@ -140,10 +140,10 @@ fn offers_are_told_with_what_their_time_rests_on() {
         profile: profile([run(0), newer]),
         ..Case::default()
     };
-    let told = case.offers();
-    assert_eq!(told.best.len(), 3);
-    assert!(told.best.is_sorted_by_key(|offer| offer.usd_a_run));
-    for offer in &told.best {
+    let offers = case.offers();
+    assert_eq!(offers.best.len(), 3);
+    assert!(offers.best.is_sorted_by_key(|offer| offer.usd_a_run));
+    for offer in &offers.best {
         let family = offer.instance_type.as_str().split('.').next();
         let expect = match family {
             Some("c6i" | "m5") => Basis::Observed,
@@ -157,8 +157,8 @@ fn offers_are_told_with_what_their_time_rests_on() {
         assert!(offer.wall > Duration::ZERO && offer.per_hour.0.micros() > 0);
         assert!(offer.samples > 0 && !offer.reasons.is_empty(), "{offer:?}");
     }
-    assert!(told.left_out["architecture"] > 0 && told.left_out["memory"] > 0);
-    let now = told.now.expect("the catalogue has the machine");
+    assert!(offers.left_out["architecture"] > 0 && offers.left_out["memory"] > 0);
+    let now = offers.now.expect("the catalogue has the machine");
     assert_eq!(
         (now.instance_type, now.basis),
         (kind("c6i.2xlarge"), Basis::Observed)
@@ -374,9 +374,9 @@ fn another_region_is_offered_where_its_price_pays_for_moving_the_data() {
         elsewhere(0, &[]).elsewhere.is_empty(),
         "what it moves is unknown"
     );
-    let told = elsewhere(1, &[]);
-    for offer in &told.elsewhere {
-        assert!(offer.usd_a_run < told.best[0].usd_a_run);
+    let offers = elsewhere(1, &[]);
+    for offer in &offers.elsewhere {
+        assert!(offer.usd_a_run < offers.best[0].usd_a_run);
         assert!(offer.moving_usd_a_run > Usd::ZERO && offer.region != home());
         assert!(offer.reasons.contains(&Reason::OtherRegion));
     }
@@ -387,7 +387,7 @@ fn another_region_is_offered_where_its_price_pays_for_moving_the_data() {
             .iter()
             .all(|o| o.region.as_str() == "eu-west-1")
     );
-    assert!(told.left_out["transfer_unknown"] > 0);
+    assert!(offers.left_out["transfer_unknown"] > 0);
 }
 
 #[test]
@@ -442,11 +442,11 @@ fn a_trial_is_named_where_a_month_pays_for_it() {
 
 #[test]
 fn the_same_facts_give_the_same_bytes() {
-    let told = || {
+    let json = || {
         let case = Case::default().with_spot(&SPOT, 40, Some(150_000));
         serde_json::to_string(&case.offers()).expect("it has a form")
     };
-    assert_eq!(told(), told());
+    assert_eq!(json(), json());
 }
 
 #[test]

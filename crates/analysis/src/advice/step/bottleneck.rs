@@ -24,12 +24,12 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
     let computing = computing(&runs);
     let waiting = computing.map(|share| Share::from_ppm(1_000_000 - share.ppm()));
     let doing = doing(&runs);
-    let seen =
+    let share_in =
         |state| (!doing.is_empty()).then(|| doing.get(&state).copied().unwrap_or(Share::NONE));
-    let disk = disk(&runs, catalogue).max(seen(TaskState::Disk));
-    let paging = seen(TaskState::PageFault);
-    let remote = seen(TaskState::RemoteFileSystem);
-    let network = seen(TaskState::Network).zip(remote);
+    let disk = disk(&runs, catalogue).max(share_in(TaskState::Disk));
+    let paging = share_in(TaskState::PageFault);
+    let remote = share_in(TaskState::RemoteFileSystem);
+    let network = share_in(TaskState::Network).zip(remote);
     let network = network.map(|(network, remote)| Share::from_ppm(network.ppm() + remote.ppm()));
     let cores_used = most(&runs, |run| {
         Share::of(run.peak_cores?.0, run.requested.cores?.0)
@@ -70,7 +70,7 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
         underused: underused
             .into_iter()
             .filter(|(_, used)| is_little(*used))
-            .map(|(asked, _)| asked)
+            .map(|(resource, _)| resource)
             .collect(),
     }
 }
@@ -116,8 +116,8 @@ fn computing(runs: &[&Run]) -> Option<Share> {
 /// Share of time in each state, from the samples of all tasks, weighted by duration.
 fn doing(runs: &[&Run]) -> BTreeMap<TaskState, Share> {
     let mut seconds: BTreeMap<TaskState, f64> = BTreeMap::new();
-    for (state, seen) in runs.iter().flat_map(|run| &run.detail.states) {
-        *seconds.entry(*state).or_default() += seen.time.as_secs_f64();
+    for (state, samples) in runs.iter().flat_map(|run| &run.detail.states) {
+        *seconds.entry(*state).or_default() += samples.time.as_secs_f64();
     }
     let all = seconds.values().sum();
     let shares = seconds.into_iter();

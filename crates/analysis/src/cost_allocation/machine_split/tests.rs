@@ -106,13 +106,13 @@ fn the_method_chooses_between_request_and_use() {
     let check = |method, reserved, used, expect| {
         assert_eq!(occupied(method, reserved, used, 0, MACHINE), expect);
     };
-    let asked = known(Some(2_000), Some(2));
+    let request = known(Some(2_000), Some(2));
     let took = known(Some(500), Some(4));
-    check(Greater, asked, took, size(2_000, 4));
-    check(Reserved, asked, took, size(2_000, 2));
-    check(Used, asked, took, size(500, 4));
+    check(Greater, request, took, size(2_000, 4));
+    check(Reserved, request, took, size(2_000, 2));
+    check(Used, request, took, size(500, 4));
     check(Reserved, known(None, None), took, size(500, 4));
-    check(Used, asked, known(None, None), size(2_000, 2));
+    check(Used, request, known(None, None), size(2_000, 2));
     // One amount stands for the other, and nothing known is the whole machine.
     check(
         Greater,

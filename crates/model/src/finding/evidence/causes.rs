@@ -34,7 +34,7 @@ impl Causes {
     /// The states in which the task waited; `None` when no waiting was observed.
     pub fn of_waiting(states: &BTreeMap<TaskState, Sampled>) -> Option<Self> {
         let waits = states.iter().filter(|(s, _)| **s != TaskState::Running);
-        Self::greatest(waits.map(|(state, seen)| (*state, *seen)))
+        Self::greatest(waits.map(|(state, sampled)| (*state, *sampled)))
     }
 
     /// The states in which the task waited during its last `quiet`, in which it used no CPU. The
@@ -42,17 +42,17 @@ impl Causes {
     /// time is the part that does not fit into the time before, and therefore a lower bound. The
     /// samples are the same part of all samples of the state. `None` when no state is certain.
     pub fn since_progress(states: &BTreeMap<TaskState, Sampled>, quiet: Duration) -> Option<Self> {
-        let all: Duration = states.values().map(|seen| seen.time).sum();
+        let all: Duration = states.values().map(|sampled| sampled.time).sum();
         let before = all.saturating_sub(quiet);
         let running = states.get(&TaskState::Running);
-        let running = running.map_or(Duration::ZERO, |seen| seen.time);
+        let running = running.map_or(Duration::ZERO, |sampled| sampled.time);
         // The task ran before, so its waits fit only into the other part of that time.
         let waited_before = before.saturating_sub(running);
         let waits = states.iter().filter(|(s, _)| **s != TaskState::Running);
-        Self::greatest(waits.map(|(state, seen)| {
-            let time = seen.time.saturating_sub(waited_before).min(quiet);
-            let share = time.as_secs_f64() / seen.time.as_secs_f64().max(f64::MIN_POSITIVE);
-            let samples = (seen.samples as f64 * share).round() as u64;
+        Self::greatest(waits.map(|(state, sampled)| {
+            let time = sampled.time.saturating_sub(waited_before).min(quiet);
+            let share = time.as_secs_f64() / sampled.time.as_secs_f64().max(f64::MIN_POSITIVE);
+            let samples = (sampled.samples as f64 * share).round() as u64;
             (*state, Sampled { samples, time })
         }))
     }
@@ -63,17 +63,20 @@ impl Causes {
         states: &BTreeMap<TaskState, Sampled>,
         usual: &BTreeMap<TaskState, Duration>,
     ) -> Option<Self> {
-        Self::greatest(states.iter().map(|(state, seen)| {
+        Self::greatest(states.iter().map(|(state, sampled)| {
             let before = usual.get(state).copied().unwrap_or_default();
-            let time = seen.time.saturating_sub(before);
-            (*state, Sampled { time, ..*seen })
+            let time = sampled.time.saturating_sub(before);
+            (*state, Sampled { time, ..*sampled })
         }))
     }
 
     fn greatest(parts: impl Iterator<Item = (TaskState, Sampled)>) -> Option<Self> {
         let mut parts: Vec<Cause> = parts
-            .filter(|(_, seen)| !seen.time.is_zero())
-            .map(|(state, seen)| Cause { state, seen })
+            .filter(|(_, sampled)| !sampled.time.is_zero())
+            .map(|(state, sampled)| Cause {
+                state,
+                seen: sampled,
+            })
             .collect();
         parts.sort_by_key(|cause| (std::cmp::Reverse(cause.seen.time), cause.state));
         let mut parts = parts.into_iter();
@@ -244,24 +247,24 @@ mod tests {
 
     #[test]
     fn the_greatest_wait_is_the_cause_and_the_next_its_runner_up() {
-        let seen = |samples, minutes: u64| Sampled {
+        let sampled = |samples, minutes: u64| Sampled {
             samples,
             time: Duration::from_secs(minutes * 60),
         };
         let check = |states: &[(TaskState, Sampled)], expect: Option<&str>| {
             let states = states.iter().copied().collect();
-            let said = Causes::of_waiting(&states).map(|causes| causes.to_string());
-            assert_eq!(said.as_deref(), expect);
+            let text = Causes::of_waiting(&states).map(|causes| causes.to_string());
+            assert_eq!(text.as_deref(), expect);
         };
         check(
             &[
-                (TaskState::Network, seen(252, 42)),
-                (TaskState::Running, seen(900, 150)),
-                (TaskState::Timer, seen(1, 3)),
+                (TaskState::Network, sampled(252, 42)),
+                (TaskState::Running, sampled(900, 150)),
+                (TaskState::Timer, sampled(1, 3)),
             ],
             Some("42 min waiting for network (252 samples) and 3 min sleeping (1 sample)"),
         );
-        check(&[(TaskState::Running, seen(9, 2))], None);
+        check(&[(TaskState::Running, sampled(9, 2))], None);
         check(&[], None);
     }
 
@@ -269,16 +272,16 @@ mod tests {
     fn a_wait_before_the_last_progress_is_not_why_a_task_is_stalled() {
         let check = |states: &[(TaskState, u64)], quiet: u64, expect: Option<&str>| {
             let states = states.iter().map(|(state, minutes)| {
-                let seen = Sampled {
+                let sampled = Sampled {
                     samples: minutes * 6,
                     time: Duration::from_secs(minutes * 60),
                 };
-                (*state, seen)
+                (*state, sampled)
             });
             let quiet = Duration::from_secs(quiet * 60);
-            let said = Causes::since_progress(&states.collect(), quiet);
-            let said = said.map(|causes| causes.to_string());
-            assert_eq!(said.as_deref(), expect);
+            let text = Causes::since_progress(&states.collect(), quiet);
+            let text = text.map(|causes| causes.to_string());
+            assert_eq!(text.as_deref(), expect);
         };
         // It ran for an hour and then waited for the network.
         let (running, network) = ((TaskState::Running, 60), (TaskState::Network, 40));
@@ -305,11 +308,15 @@ mod tests {
 
     #[test]
     fn what_a_run_always_waits_for_is_not_why_it_is_slow() {
-        let seen = |minutes: u64| Sampled {
+        let sampled = |minutes: u64| Sampled {
             samples: minutes,
             time: Duration::from_secs(minutes * 60),
         };
-        let states = [(TaskState::Network, seen(60)), (TaskState::Disk, seen(40))].into();
+        let states = [
+            (TaskState::Network, sampled(60)),
+            (TaskState::Disk, sampled(40)),
+        ]
+        .into();
         let usual = BTreeMap::from([(TaskState::Network, Duration::from_secs(58 * 60))]);
         let causes = Causes::beyond(&states, &usual).expect("it waited");
         assert_eq!(causes.main.state, TaskState::Disk);

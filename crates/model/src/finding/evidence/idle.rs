@@ -132,22 +132,22 @@ impl fmt::Display for IdleNode {
         write!(f, "{}", HumanDuration(self.idle_for))?;
         match (self.never_active, self.seen_by) {
             (None, _) => {}
-            (Some(seen), SeenBy::Probe) if seen <= self.idle_for => {
+            (Some(observed_time), SeenBy::Probe) if observed_time <= self.idle_for => {
                 f.write_str(", which is the whole observed time")?;
             }
-            (Some(seen), SeenBy::Probe) => {
+            (Some(observed_time), SeenBy::Probe) => {
                 write!(
                     f,
                     ", and none before in the observed {}",
-                    HumanDuration(seen)
+                    HumanDuration(observed_time)
                 )?;
             }
-            (Some(seen), SeenBy::Metrics) if seen <= self.idle_for => {
+            (Some(observed_time), SeenBy::Metrics) if observed_time <= self.idle_for => {
                 f.write_str(", which is all they cover")?;
             }
-            (Some(seen), SeenBy::Metrics) => {
-                let seen = HumanDuration(seen);
-                write!(f, ", and none before in the {seen} they cover")?;
+            (Some(observed_time), SeenBy::Metrics) => {
+                let observed_time = HumanDuration(observed_time);
+                write!(f, ", and none before in the {observed_time} they cover")?;
             }
         }
         if let Some(cores) = self.background_cores {

@@ -84,7 +84,7 @@ impl fmt::Display for PurchaseOption {
                     HumanDuration(*longest)
                 )?;
                 match score {
-                    Some(told) => write!(f, "; {told}"),
+                    Some(score) => write!(f, "; {score}"),
                     None => Ok(()),
                 }
             }
