@@ -66,8 +66,8 @@ impl SpotWish {
         })
     }
 
-    /// The newest AWS score for these types, or else for most of them; `None` if AWS was not asked
-    /// or refused.
+    /// The newest AWS score for these types, or else for most of them; `None` without a request, or
+    /// if AWS refused it.
     pub fn find_score(&self, markets: &Markets) -> Option<SpotScore> {
         let scores = markets.scores.iter();
         let scores = scores.filter(|score| score.wish.answers(self));
