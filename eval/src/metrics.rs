@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use ebb_analysis::evaluate::judge;
+use ebb_analysis::evaluate::evaluate;
 use ebb_analysis::facts::Facts;
 use ebb_catalog::catalog::Catalogue;
 use ebb_model::finding_kind::FindingKind;
@@ -211,7 +211,7 @@ fn findings(
             .collect(),
         ..Inventory::default()
     };
-    let report = judge(&Facts {
+    let report = evaluate(&Facts {
         now,
         state: &FleetState::default(),
         hours: &FleetHours::default(),

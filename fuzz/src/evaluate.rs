@@ -134,7 +134,7 @@ fn check_messages(report: &Report, changes: &Changes) {
         check_plain(&event.id);
         check_plain(&event.body);
     }
-    let hello = Hello::of(report, Some(report.at), Some(true));
+    let hello = Hello::from_report(report, Some(report.at), Some(true));
     check_value(&welcome::slack_hello(&hello));
     let mail = welcome::email_hello(&hello);
     check_plain(&mail.text);

@@ -18,7 +18,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    fn of<T, E>(result: &Result<T, E>) -> Self {
+    fn from_result<T, E>(result: &Result<T, E>) -> Self {
         match result {
             Ok(_) => Self::Accepted,
             Err(_) => Self::Refused,

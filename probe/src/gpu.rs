@@ -181,7 +181,7 @@ impl Gpus {
         let sums = std::mem::take(&mut self.sums).into_values();
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let gpus = sums.map(|sum| GpuUse {
-            busy: Share::of(nanos(sum.busy), nanos(sum.known)),
+            busy: Share::from_parts(nanos(sum.busy), nanos(sum.known)),
             ..sum.usage
         });
         let (scans, answers) = (
@@ -194,7 +194,7 @@ impl Gpus {
         };
         GpuInterval {
             gpus: gpus.collect(),
-            coverage: Share::of(answers, scans).filter(|_| self.ever_answered),
+            coverage: Share::from_parts(answers, scans).filter(|_| self.ever_answered),
             restarts,
             cost,
         }

@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    fn of(running: Vec<StepUsage>) -> WatchSnapshot {
+    fn snapshot_of(running: Vec<StepUsage>) -> WatchSnapshot {
         let facts = WatchFacts {
             at: BootClock::from_nanos(9),
             running,
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_snapshot_is_bounded_and_counts_what_it_leaves_out() {
         let many = (0..250).map(|n| step(&n.to_string(), n)).collect();
-        let snapshot = of(many);
+        let snapshot = snapshot_of(many);
         assert_eq!((snapshot.tasks.len(), snapshot.tasks_left_out), (200, 50));
         assert!(snapshot.tasks.iter().all(|task| task.cpu_ns.0 >= 50));
         let mut vast = snapshot;
@@ -241,7 +241,7 @@ mod tests {
             trace_id: Some("canary".to_owned()),
             labels: [("sample".to_owned(), "canary".to_owned())].into(),
         }));
-        let line = line(of(vec![step])).expect("JSON");
+        let line = line(snapshot_of(vec![step])).expect("JSON");
         assert!(!line.contains("canary"), "{line}");
         assert!(
             !line.contains('\u{1b}') && !line.contains("\\u001b"),

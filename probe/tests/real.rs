@@ -309,7 +309,7 @@ fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
     let step = interval.running.iter().find(is_of_task).expect("it runs");
     // It closes a moment after its last scan.
     assert!(
-        interval.coverage.cpu > Share::of(99, 100),
+        interval.coverage.cpu > Share::from_parts(99, 100),
         "{:?}",
         interval.coverage
     );

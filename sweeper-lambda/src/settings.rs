@@ -81,7 +81,7 @@ impl Settings {
             slack_secret_arn: optional("EBB_SLACK_WEBHOOK_SECRET_ARN"),
             events_secret_arn: optional("EBB_EVENTS_SECRET_ARN"),
             webhooks_secret_arn: optional("EBB_WEBHOOKS_SECRET_ARN"),
-            email: Addresses::of(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
+            email: Addresses::new(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
             email_contact_list: optional("EBB_EMAIL_CONTACT_LIST"),
             topic_arn: optional("EBB_TOPIC_ARN"),
             pages_url: optional("EBB_PAGES_URL"),

@@ -53,7 +53,7 @@ class Report(unittest.TestCase):
 
     def test_a_scan_keeps_to_it(self):
         self.assertTrue(self.report["findings"] and self.report["timeline"]["nodes"])
-        judged = {bool(job["not_judged"]) for job in self.report["fargate"]["jobs"]}
+        judged = {bool(job["not_evaluated"]) for job in self.report["fargate"]["jobs"]}
         self.assertEqual(judged, {True, False})
         self.assertEqual(_errors(self.report), [])
 

@@ -125,7 +125,7 @@ impl Demo {
         self.show(&stage, &report).await?;
         console.part(6, "Check against what was planted");
         let planted = Planted::read(&self.places.work)?;
-        let verdict = Verdict::of(&report, &planted, &stage.world, probe);
+        let verdict = Verdict::new(&report, &planted, &stage.world, probe);
         show::tell(&console, &verdict);
         Ok(verdict)
     }
@@ -378,7 +378,7 @@ impl Demo {
 
 /// The number of nodes that were not evaluated for lack of heartbeats.
 fn undetermined(report: &Report) -> usize {
-    let reasons = report.not_judged.iter().map(|n| n.reason.as_str());
+    let reasons = report.not_evaluated.iter().map(|n| n.reason.as_str());
     let for_want = |r: &&str| r.contains("observed only") || r.contains("last heartbeat");
     reasons.filter(for_want).count()
 }

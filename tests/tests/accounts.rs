@@ -243,13 +243,13 @@ async fn one_that_vanishes_is_no_waste(
             .all(|f| f.resource.id != gone.as_str())
     );
     let is_listed = report
-        .not_judged
+        .not_evaluated
         .iter()
         .any(|one| one.resource == job.id.as_str());
     assert!(
         is_listed,
-        "the job on it is not judged: {:#?}",
-        report.not_judged
+        "the job on it is not evaluated: {:#?}",
+        report.not_evaluated
     );
     Ok(())
 }

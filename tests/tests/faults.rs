@@ -59,7 +59,7 @@ rule retried:
 
 /// The default limits are minutes and hours.
 const POLICY: &str = "[activity]\ntick_seconds = 5\n[step]\nstalled_seconds = 10\n\
-                      judged_after_seconds = 10\nhistory_runs = 1\nspinning_seconds = 5\n\
+                      min_run_seconds = 10\nhistory_runs = 1\nspinning_seconds = 5\n\
                       starved_ppm = 500000\n";
 
 /// Memory for the rule that needs 200 MB.

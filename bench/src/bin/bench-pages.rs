@@ -121,7 +121,7 @@ fn report() -> Value {
         "at": time(90_000),
         "origin": "simulated",
         "findings": [],
-        "not_judged": [],
+        "not_evaluated": [],
         "gaps": [],
         "totals": {
             "running_instances": NODES, "with_probe": NODES, "on_metrics": 0, "jobs": 0,

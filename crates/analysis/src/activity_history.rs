@@ -25,13 +25,13 @@ pub(crate) struct ActivityHistory<'a> {
 
 impl<'a> ActivityHistory<'a> {
     /// Reads the probe of an instance if it has one, otherwise its metrics; `None` without both.
-    pub(crate) fn of(facts: &Facts<'a>, instance: &Instance) -> Option<Self> {
+    pub(crate) fn new(facts: &Facts<'a>, instance: &Instance) -> Option<Self> {
         let node = facts.state.nodes.get(&instance.id);
         match node.filter(|node| node.latest.is_some()) {
             Some(node) => Self::from_probe(facts, instance, node),
             None => {
                 let series = facts.metrics.get(&instance.id)?;
-                let activity = MetricActivity::of(facts, instance, series)?;
+                let activity = MetricActivity::new(facts, instance, series)?;
                 Some(Self::from_metrics(&activity))
             }
         }

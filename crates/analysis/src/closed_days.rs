@@ -30,7 +30,7 @@ pub(crate) struct Spend {
 
 impl Spend {
     /// The costs after a sweep, with the closed days that earlier sweeps stored.
-    pub(crate) fn of(facts: &Facts<'_>, days: &[CostDay], sums: SpendSums) -> Self {
+    pub(crate) fn new(facts: &Facts<'_>, days: &[CostDay], sums: SpendSums) -> Self {
         let before = &facts.memory.spend;
         let history = with_days(before, (days, &sums), facts.policy, facts.now);
         Self { history, sums }

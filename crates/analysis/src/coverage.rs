@@ -154,7 +154,7 @@ pub(crate) fn of_runs<'r>(
         covered = covered.saturating_add(seconds.saturating_mul(share?.ppm().into()));
         all = all.saturating_add(seconds);
     }
-    Share::of(covered, all.saturating_mul(1_000_000))
+    Share::from_parts(covered, all.saturating_mul(1_000_000))
 }
 
 #[cfg(test)]

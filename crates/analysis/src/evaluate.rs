@@ -24,7 +24,7 @@ use ebb_model::inventory::second_opinion::SecondOpinion;
 use ebb_model::node_hour::{HourBatch, NodeHourRecord};
 use ebb_model::report::own_cost::OwnCost;
 use ebb_model::report::task_groups::TaskGroups;
-use ebb_model::report::{NotJudged, Report, Totals};
+use ebb_model::report::{NotEvaluated, Report, Totals};
 use ebb_model::savings;
 use ebb_model::spend_history::SpendHistory;
 use ebb_model::visibility_gap::Gap;
@@ -65,12 +65,12 @@ pub struct Details {
 }
 
 /// Evaluates all rules. The same facts give the same report.
-pub fn judge(facts: &Facts<'_>) -> Report {
+pub fn evaluate(facts: &Facts<'_>) -> Report {
     evaluate(facts, |_, _| ()).0
 }
 
 /// The same, with the details for pages.
-pub fn judge_in_detail(facts: &Facts<'_>) -> (Report, Details) {
+pub fn evaluate_in_detail(facts: &Facts<'_>) -> (Report, Details) {
     evaluate(facts, |known, cost_rows| Details {
         tasks: group_tasks(facts, known.profiles, &known.report.findings),
         explanations: known.explain_all(),
@@ -108,9 +108,9 @@ fn report(
     let by_steps = || -> Vec<Verdict> {
         by_facts
             .into_iter()
-            .chain(oversized::judge(facts, profiles))
-            .chain(step::judge(facts, profiles))
-            .chain(spot::judge(facts, profiles))
+            .chain(oversized::evaluate(facts, profiles))
+            .chain(step::evaluate(facts, profiles))
+            .chain(spot::evaluate(facts, profiles))
             .collect()
     };
     let (targets, verdicts) = both(|| crate::advice::advise_targets(facts, profiles), by_steps);
@@ -120,12 +120,12 @@ fn report(
         || crate::advice::step::steps(facts, profiles, &results.findings),
     );
     let (timeline, allocation) = both(
-        || timeline::of(facts, &results.findings),
+        || timeline::build_timeline(facts, &results.findings),
         || cost_allocation::allocate(facts, (profiles, kept), &results.findings),
     );
     let mut runs = crate::workflow_runs::find_workflow_runs(facts, profiles);
     run_costs::add_costs(&mut runs, &allocation.runs);
-    let spend = Spend::of(facts, &allocation.costs.days, allocation.spend);
+    let spend = Spend::new(facts, &allocation.costs.days, allocation.spend);
     results.settle_spend(facts, &spend);
     let ProbeList {
         probes,
@@ -143,7 +143,7 @@ fn report(
         second_opinions: assign_second_opinions(facts, &results.findings),
         findings: results.findings,
         exempt: results.exempt,
-        not_judged: results.not_judged,
+        not_evaluated: results.not_evaluated,
         gaps: gaps(facts, profiles),
         steps,
         steps_left_out,
@@ -153,7 +153,7 @@ fn report(
         timeline,
         history: History::default(),
         ledger: allocation.ledger,
-        billed: billed_resources::of(facts),
+        billed: billed_resources::billed_resources(facts),
         costs: allocation.costs,
         // The sweep adds it, because it comes from no rule.
         own_cost: OwnCost::default(),
@@ -174,7 +174,7 @@ struct EvaluationResults {
     findings: Vec<Finding>,
     /// Findings that the policy exempts.
     exempt: Vec<Finding>,
-    not_judged: Vec<NotJudged>,
+    not_evaluated: Vec<NotEvaluated>,
     costs: Costs,
 }
 
@@ -191,9 +191,10 @@ fn settle_verdicts(
     results.settle(facts, verdicts);
     last_steps::link(&mut results.findings, profiles);
     underutilized::take_offers(facts, &mut results.findings, &targets.nodes);
-    let too_small = undersized::judge(facts, kept, &results.others());
+    let too_small = undersized::evaluate(facts, kept, &results.others());
     results.settle(facts, too_small);
-    let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, &results.others());
+    let of_nodes =
+        crate::rules::node::oversized::evaluate(facts, &targets.nodes, &results.others());
     results.settle(facts, of_nodes);
     let by_metrics = metric_sizing::evaluate(facts, &profiles.speeds, &results.others());
     results.settle(facts, by_metrics);
@@ -204,10 +205,10 @@ fn settle_verdicts(
     results.costs = shared_costs::costs(facts, profiles, &results.findings);
     savings::count_once(&mut results.findings, &results.costs.shared);
     results
-        .not_judged
+        .not_evaluated
         .extend(faulty_nodes::left_out_reasons(facts));
-    results.not_judged.sort();
-    results.not_judged.dedup();
+    results.not_evaluated.sort();
+    results.not_evaluated.dedup();
     results
 }
 
@@ -218,10 +219,10 @@ impl EvaluationResults {
 
     /// Adds the findings about costs. They claim no cost of their own, so the sums stay.
     fn settle_spend(&mut self, facts: &Facts<'_>, spend: &Spend) {
-        self.settle(facts, spend::judge(SpendFacts { facts, spend }));
+        self.settle(facts, spend::evaluate(SpendFacts { facts, spend }));
         dearest_first(&mut self.findings);
-        self.not_judged.sort();
-        self.not_judged.dedup();
+        self.not_evaluated.sort();
+        self.not_evaluated.dedup();
     }
 
     /// Adds the account of each result and sorts the results into findings, exempt findings and not
@@ -241,11 +242,11 @@ impl EvaluationResults {
                 finding.resource.tags.extend(tags);
             }
             match verdict {
-                Verdict::NotJudged(reason) => self.not_judged.push(reason),
+                Verdict::NotEvaluated(reason) => self.not_evaluated.push(reason),
                 Verdict::Waste(finding) => match exemptions::exempt(facts, &finding) {
                     None => self.findings.push(*finding),
                     Some(reason) => {
-                        self.not_judged.push(reason);
+                        self.not_evaluated.push(reason);
                         self.exempt.push(*finding);
                     }
                 },
@@ -318,7 +319,7 @@ fn totals(facts: &Facts<'_>, results: &EvaluationResults) -> Totals {
     let is_probed = |instance: &Instance| unwatched_machines::has_probe(facts, instance);
     let with_probe = running.iter().filter(|i| is_probed(i)).count();
     let refused: BTreeSet<&str> = results
-        .not_judged
+        .not_evaluated
         .iter()
         .map(|n| n.resource.as_str())
         .collect();
@@ -350,8 +351,8 @@ mod tests {
 
     #[test]
     fn no_facts_give_no_findings_and_no_money() {
-        let report = World::default().judge();
-        assert_eq!((report.findings.len(), report.not_judged.len()), (0, 0));
+        let report = World::default().evaluate();
+        assert_eq!((report.findings.len(), report.not_evaluated.len()), (0, 0));
         assert_eq!(report.totals.saving_a_month, Usd::ZERO);
         assert_eq!(report.origin, Origin::Measured);
     }

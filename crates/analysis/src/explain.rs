@@ -11,7 +11,7 @@ use ebb_model::finding_kind::current_id;
 use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
 use ebb_model::inventory::commitments::Commitment;
 use ebb_model::inventory::instance::{Instance, InstanceState};
-use ebb_model::report::{NotJudged, Report};
+use ebb_model::report::{NotEvaluated, Report};
 use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::PlacedStep;
 use ebb_telemetry::units::HumanDuration;
@@ -57,7 +57,8 @@ pub struct Explanation {
     /// Findings about the resource.
     pub findings: Vec<Finding>,
     /// Rules that could not evaluate the resource, with reasons.
-    pub not_judged: Vec<NotJudged>,
+    #[serde(alias = "not_judged")]
+    pub skipped_rules: Vec<NotEvaluated>,
     /// Reason why no rule evaluated the resource; `None` if one did.
     pub not_evaluated: Option<String>,
     /// Other resources of the same name.
@@ -98,7 +99,7 @@ pub(crate) struct ExplainInput<'k, 'a> {
 /// Data by resource, so that the time of an explanation does not depend on the number of machines and tasks.
 struct Index<'k> {
     found: OtherFindings<'k>,
-    not_judged: BTreeMap<&'k str, Vec<&'k NotJudged>>,
+    skipped_rules: BTreeMap<&'k str, Vec<&'k NotEvaluated>>,
     /// Advice by node.
     advice: BTreeMap<&'k str, &'k NodeAdvice>,
     /// Tasks by node that show whether the node is too small.
@@ -111,11 +112,11 @@ struct Index<'k> {
 }
 
 impl<'k> Index<'k> {
-    fn of(known: &ExplainInput<'k, '_>) -> Self {
+    fn from_known(known: &ExplainInput<'k, '_>) -> Self {
         let (facts, report) = (known.facts, known.report);
-        let mut not_judged: BTreeMap<&str, Vec<&NotJudged>> = BTreeMap::new();
-        for one in &report.not_judged {
-            not_judged.entry(&one.resource).or_default().push(one);
+        let mut skipped_rules: BTreeMap<&str, Vec<&NotEvaluated>> = BTreeMap::new();
+        for one in &report.not_evaluated {
+            skipped_rules.entry(&one.resource).or_default().push(one);
         }
         let mut steps_of: BTreeMap<String, BTreeSet<&StepKey>> = BTreeMap::new();
         for (key, step) in &known.profiles.by_step {
@@ -128,10 +129,10 @@ impl<'k> Index<'k> {
         let strangers = batch::never_joined::nodes(facts);
         Self {
             found: OtherFindings::new(&report.findings, &report.exempt),
-            not_judged,
+            skipped_rules,
             advice: advice.map(|one| (one.node.as_str(), one)).collect(),
             telling: undersized::telling(facts, known.kept),
-            by_batch: idle::ByBatch::of(facts),
+            by_batch: idle::ByBatch::from_facts(facts),
             strangers: strangers.map(|machine| &machine.id).collect(),
             steps_of,
         }
@@ -163,11 +164,11 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
             let resource = &finding.resource;
             (resource.id.as_str(), resource.account.as_ref())
         });
-        let not_judged = self.report.not_judged.iter();
-        let not_judged = not_judged.map(|reason| (reason.resource.as_str(), None));
+        let not_evaluated = self.report.not_evaluated.iter();
+        let not_evaluated = not_evaluated.map(|reason| (reason.resource.as_str(), None));
         let (limit, mut all) = (self.max_resources(), Explanations::default());
         let mut left_out = BTreeSet::new();
-        for (id, account) in findings.chain(not_judged) {
+        for (id, account) in findings.chain(not_evaluated) {
             if all.by_resource.contains_key(id) {
                 continue;
             }
@@ -212,7 +213,7 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
     }
 
     fn index(&self) -> &Index<'k> {
-        self.index.get_or_init(|| Index::of(self))
+        self.index.get_or_init(|| Index::from_known(self))
     }
 
     /// The steps with this name, and the steps of the task with this id.
@@ -232,16 +233,16 @@ impl ExplainInput<'_, '_> {
         let index = self.index();
         let findings = index.found.reported(id).iter().copied();
         let findings: Vec<Finding> = findings.filter(is_its).cloned().collect();
-        let not_judged = index.not_judged.get(id).into_iter().flatten().copied();
-        let not_judged: Vec<NotJudged> = not_judged.cloned().collect();
-        let is_silent = findings.is_empty() && not_judged.is_empty();
+        let skipped_rules = index.skipped_rules.get(id).into_iter().flatten().copied();
+        let skipped_rules: Vec<NotEvaluated> = skipped_rules.cloned().collect();
+        let is_silent = findings.is_empty() && skipped_rules.is_empty();
         Explanation {
             resource: id.to_owned(),
             what: self.what(id, &checks),
             not_evaluated: is_silent.then(|| self.not_evaluated(id, &checks)).flatten(),
             checks,
             findings,
-            not_judged,
+            skipped_rules,
             others: Vec::new(),
             others_left_out: 0,
         }
@@ -384,7 +385,7 @@ impl ExplainInput<'_, '_> {
         }
         let mut on_fargate = self.report.fargate.jobs.iter();
         let on_fargate = on_fargate.find(|job| job.id.as_str() == id);
-        if let Some(why) = on_fargate.and_then(|job| job.not_judged.clone()) {
+        if let Some(why) = on_fargate.and_then(|job| job.not_evaluated.clone()) {
             return Some(why);
         }
         let has_ended = |job: &Job| matches!(job.status, JobStatus::Succeeded | JobStatus::Failed);
@@ -447,7 +448,7 @@ fn of_batch(id: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{World, asked, days_ago, instance, region, step, volume};
+    use crate::testing::{World, days_ago, instance, region, requested, step, volume};
     use ebb_model::finding_kind::FindingKind;
     use ebb_model::inventory::batch::JobQueue;
     use ebb_model::inventory::batch::job::JobStatus;
@@ -463,7 +464,7 @@ mod tests {
     /// Answer to the last question, and the result that this answer supports.
     fn last(world: &World, id: &str) -> (String, Speaks) {
         let explained = explain(&world.facts(), id);
-        let check = explained.checks.last().expect("a question was asked");
+        let check = explained.checks.last().expect("a question was requested");
         (check.value.clone(), check.speaks)
     }
 
@@ -499,7 +500,7 @@ mod tests {
             assert!(explained.what.is_some(), "{id} is known");
             let of_rule = |check: &&Check| check.rule == expect.0;
             let last = explained.checks.iter().rfind(of_rule);
-            let last = last.expect("the rule was asked");
+            let last = last.expect("the rule was requested");
             assert_eq!((&*last.question, last.speaks), (expect.1, expect.2), "{id}");
             let found = explained.findings.iter().find(|f| f.kind == expect.0);
             assert_eq!(found.is_some(), expect.2 == Speaks::ForWaste, "{id}");
@@ -574,7 +575,7 @@ mod tests {
 
     #[test]
     fn what_no_probe_or_inventory_knows_is_said() {
-        let mut world = World::with([instance(1)]).with_job(JobStatus::Running, asked(1, 1));
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Running, requested(1, 1));
         let (value, speaks) = last(&world, "job-1");
         assert_eq!((value.as_str(), speaks), ("never", Speaks::Unknown));
         let (value, speaks) = last(&world, node(1).as_str());
@@ -603,7 +604,7 @@ mod tests {
 
     #[test]
     fn what_has_neither_a_jobs_nor_a_machines_id_is_asked_rule_by_rule_too() {
-        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(1, 1));
         world.watch(1, 0, 60, |minute, h| {
             h.steps = vec![step(minute * 60 + 60, |_| ())];
         });
@@ -617,7 +618,7 @@ mod tests {
             // The rules about steps ask questions about a container too.
             let first = explanation.checks[0].rule;
             let last = explanation.checks.iter().rfind(|check| check.rule == first);
-            let last = last.expect("it was asked");
+            let last = last.expect("it was requested");
             assert_eq!((last.value.as_str(), last.speaks), expect, "{id}");
             assert!(
                 explanation
@@ -659,13 +660,13 @@ mod tests {
         let mut world = World::with([instance(1), instance(2)]);
         world.watch(1, 0, 600, |_, _| ());
         let facts = world.facts();
-        let (report, details) = crate::evaluate::judge_in_detail(&facts);
+        let (report, details) = crate::evaluate::evaluate_in_detail(&facts);
         let all = details.explanations.by_resource;
-        assert!(!report.findings.is_empty() && !report.not_judged.is_empty());
+        assert!(!report.findings.is_empty() && !report.not_evaluated.is_empty());
         for finding in &report.findings {
             assert_eq!(all[&finding.resource.id], explain(&facts, &finding.id));
         }
-        for reason in &report.not_judged {
+        for reason in &report.not_evaluated {
             assert_eq!(all[&reason.resource], explain(&facts, &reason.resource));
         }
         assert_eq!(details.explanations.left_out, 0);

@@ -306,7 +306,7 @@ mod tests {
         let check = |change: fn(&mut Instance), expect: Option<&str>| {
             let mut machine = instance(1);
             change(&mut machine);
-            let gaps = World::with([machine]).judge().gaps;
+            let gaps = World::with([machine]).evaluate().gaps;
             let gap = gaps.iter().find(|gap| gap.scope.starts_with("prices of"));
             assert_eq!(gap.map(|gap| gap.scope.as_str()), expect);
             assert!(gap.is_none_or(|gap| gap.reason.starts_with("x99.large (1): ")));

@@ -174,7 +174,7 @@ struct Burst {
 
 impl<'a> MetricActivity<'a> {
     /// `None` without any point.
-    pub(crate) fn of(
+    pub(crate) fn new(
         facts: &Facts<'_>,
         instance: &Instance,
         series: &'a MetricSeries,
@@ -529,7 +529,7 @@ pub(crate) fn begin(point: MetricPoint) -> Option<Timestamp> {
 /// busy core is work on a machine of any size.
 pub(crate) fn cpu_floor(facts: &Facts<'_>, instance: &Instance) -> Share {
     let floor = facts.policy.metrics.cpu_floor();
-    let one = cores(facts, instance).and_then(|cores| Share::of(1_000, cores.0));
+    let one = cores(facts, instance).and_then(|cores| Share::from_parts(1_000, cores.0));
     one.map_or(floor, |one| floor.min(one))
 }
 
@@ -573,7 +573,7 @@ pub(crate) fn coverage(
         .filter(|point| point.end > window.from && is_known(point))
         .map(|point| u64::from(point.period_seconds))
         .sum();
-    Share::of(known, window.length().as_secs()).unwrap_or(Share::NONE)
+    Share::from_parts(known, window.length().as_secs()).unwrap_or(Share::NONE)
 }
 
 /// Number of GPUs; `None` if neither the catalogue nor the cloud reports it.

@@ -87,7 +87,7 @@ pub(crate) fn evaluate(
     let metrics = facts.metrics.iter();
     let uncovered = metrics.filter(|(id, _)| about_size(found, id).next().is_none());
     let verdicts = uncovered.filter_map(|(id, series)| {
-        let machine = Machine::of(facts, speeds, (facts.instance(id)?, series))?;
+        let machine = Machine::new(facts, speeds, (facts.instance(id)?, series))?;
         let finding = RULES.iter().find_map(|(kind, rule)| {
             let q = &mut RuleTrace::unwritten(*kind);
             is_evaluated(&machine, q).then(|| rule(&machine, q))?
@@ -107,7 +107,7 @@ pub(crate) fn explain(
     let Some(series) = facts.metrics.get(&instance.id) else {
         return Vec::new();
     };
-    let Some(machine) = Machine::of(facts, speeds, (instance, series)) else {
+    let Some(machine) = Machine::new(facts, speeds, (instance, series)) else {
         return Vec::new();
     };
     let ours = |finding: &&Finding| RULES.iter().any(|(kind, _)| finding.kind == *kind);
@@ -144,7 +144,7 @@ fn about_size<'a>(
 
 impl<'a> Machine<'a> {
     /// `None` for a machine with a probe, or without CPU metrics.
-    fn of(
+    fn new(
         facts: &'a Facts<'a>,
         speeds: &'a Speeds,
         (instance, series): (&'a Instance, &'a MetricSeries),
@@ -158,7 +158,7 @@ impl<'a> Machine<'a> {
             speeds,
             instance,
             spec: facts.catalogue.spec(&instance.instance_type),
-            demand: Demand::of(facts, instance, series)?,
+            demand: Demand::new(facts, instance, series)?,
         })
     }
 
@@ -198,7 +198,7 @@ impl<'a> Machine<'a> {
         let mbps = |samples: &Option<Samples>, letter: char, now: Option<u32>| {
             let Some(samples) = samples else {
                 // Somebody chose a family with much bandwidth, and nothing shows that it is unused.
-                let is_chosen = Family::of(&spec.name).has_letter(letter);
+                let is_chosen = Family::from_name(&spec.name).has_letter(letter);
                 return now.filter(|_| is_chosen).unwrap_or(0);
             };
             let rate = samples.percentile(percentile);
@@ -272,7 +272,7 @@ impl<'a> Machine<'a> {
             id: Finding::id_of(kind, &instance.region, instance.id.as_str()),
             kind,
             window,
-            coverage: Share::of(self.known().as_secs(), window.length().as_secs()),
+            coverage: Share::from_parts(self.known().as_secs(), window.length().as_secs()),
             evidence: Evidence::MetricSize(size),
             confidence: self.confidence(),
             cost: None,
@@ -336,7 +336,7 @@ fn ppm(value: u64) -> u32 {
 impl Demand {
     /// Uses only samples since the launch, because earlier work may have run on another type.
     /// `None` without any CPU sample.
-    fn of(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<Self> {
+    fn new(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<Self> {
         let is_own = |point: &MetricPoint| begin(*point) >= instance.launched_at;
         let points: Vec<MetricPoint> = series.points().filter(is_own).collect();
         let length: u64 = points.iter().map(|p| u64::from(p.period_seconds)).sum();
@@ -358,7 +358,7 @@ impl Demand {
                 to: points.last()?.end,
             },
             cpu: samples(|p| Some(p.cpu_max?.ppm().into()))?,
-            full_days: Share::of(full_days.len() as u64, days.len() as u64)?,
+            full_days: Share::from_parts(full_days.len() as u64, days.len() as u64)?,
             memory: samples(|p| Some(p.memory?.ppm().into())).filter(mostly),
             network: samples(|p| Some(a_second(p.network_bytes?, p))).filter(mostly),
             disk: samples(|p| Some(a_second(p.disk_bytes?, p))).filter(mostly),
@@ -401,7 +401,7 @@ impl Samples {
             .iter()
             .map(|(_, seconds)| seconds)
             .sum();
-        Share::of(seconds, self.seconds).unwrap_or(Share::NONE)
+        Share::from_parts(seconds, self.seconds).unwrap_or(Share::NONE)
     }
 }
 
@@ -641,7 +641,7 @@ fn beyond(machine: &Machine<'_>, spec: &TypeSpec, other: &TypeSpec) -> Share {
     let samples = &machine.demand.cpu;
     let beyond = samples.values.iter().filter(|(used, _)| is_beyond(*used));
     let seconds = beyond.map(|(_, seconds)| seconds).sum();
-    Share::of(seconds, samples.seconds).unwrap_or(Share::NONE)
+    Share::from_parts(seconds, samples.seconds).unwrap_or(Share::NONE)
 }
 
 fn advice_without_type(machine: &Machine<'_>, needed: Share) -> String {

@@ -114,20 +114,20 @@ fn union(mut windows: Vec<Window>) -> Vec<Window> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{World, asked, instance};
+    use crate::testing::{World, instance, requested};
     use ebb_model::inventory::batch::job::JobStatus;
     use ebb_telemetry::shard::Shard;
     use ebb_telemetry::testing::{at, node, placed_step};
 
     fn next(world: &World) -> Option<(HourBatch, Vec<NodeHourRecord>)> {
-        crate::evaluate::judge_in_detail(&world.facts())
+        crate::evaluate::evaluate_in_detail(&world.facts())
             .1
             .node_hours
     }
 
     #[test]
     fn an_hour_has_its_observed_and_active_time_its_tasks_and_the_price() {
-        let mut world = World::with([instance(1)]).with_job(JobStatus::Running, asked(2, 8));
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Running, requested(2, 8));
         world.watch(1, 0, 120, |_, _| {});
         let mut run = placed_step(1, 10);
         run.usage.id.key = format!("{:032x}", 1);

@@ -49,8 +49,8 @@ use crate::workflow_runs::batch_family::Families;
 pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profiles<'a> {
     let mut by_name: BTreeMap<StepKey, Vec<ObservedTask<'a>>> = BTreeMap::new();
     let runs = observed_tasks(facts, kept);
-    let neighbours = Neighbours::of(&runs);
-    let families = Families::of(facts.inventory.batch.jobs.values());
+    let neighbours = Neighbours::from_runs(&runs);
+    let families = Families::from_jobs(facts.inventory.batch.jobs.values());
     for run in runs {
         let key = StepKey {
             region: run.instance.region.clone(),
@@ -65,7 +65,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
             let mut profile = StepProfile::default();
             profile.extend(chosen(&runs).into_iter().map(|run| {
                 let among_others = neighbours.crowded(run, facts.catalogue);
-                let key = RunKey::of(run.step);
+                let key = RunKey::from_step(run.step);
                 let attested = attested_size(facts, run);
                 let size = attested.or_else(|| facts.measured_size(&run.step.node));
                 let profiled = Run {
@@ -129,7 +129,7 @@ fn profiled<'a>(
 fn attested_size(facts: &Facts<'_>, run: &ObservedTask<'_>) -> Option<MachineSize> {
     let launched_at = run.instance.launched_at?;
     let spec = facts.catalogue.spec(&run.instance.instance_type)?;
-    (run.step.started_at >= launched_at).then(|| MachineSize::of(spec))
+    (run.step.started_at >= launched_at).then(|| MachineSize::from_spec(spec))
 }
 
 /// The task with at most the cores and the memory of its machine. A node that reports more for its
@@ -268,10 +268,10 @@ pub(crate) fn with_names<'a, T>(
 ) -> T {
     let batch = &facts.inventory.batch;
     let newest = newest_tasks(facts, kept);
-    let processes = KnownProcesses::of(batch.jobs.values(), facts.records);
-    let records = RecordIndex::of(facts.records);
-    let slurm_steps = SlurmSteps::of(newest.iter().copied());
-    let nextflow_containers = NextflowContainers::of(newest.iter().copied());
+    let processes = KnownProcesses::from_jobs(batch.jobs.values(), facts.records);
+    let records = RecordIndex::from_records(facts.records);
+    let slurm_steps = SlurmSteps::from_tasks(newest.iter().copied());
+    let nextflow_containers = NextflowContainers::from_tasks(newest.iter().copied());
     let context = NameContext {
         policy: facts.policy,
         processes: &processes,

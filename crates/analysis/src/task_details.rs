@@ -52,8 +52,8 @@ pub(crate) fn group_tasks(
     profiles: &Profiles<'_>,
     findings: &[Finding],
 ) -> TaskGroups {
-    let families = Families::of(facts.inventory.batch.jobs.values());
-    let findings = FindingsOfTasks::of(findings);
+    let families = Families::from_jobs(facts.inventory.batch.jobs.values());
+    let findings = FindingsOfTasks::from_findings(findings);
     let mut newest = Vec::new();
     for (key, profiled) in &profiles.by_step {
         let typical = typical_seconds(profiled);
@@ -209,7 +209,7 @@ fn detail(step: &str, task: &ObservedTask<'_>) -> TaskDetail {
         step: step.to_owned(),
         name: label(task, "task").unwrap_or(&usage.name).to_owned(),
         kind: usage.id.kind,
-        runtime: TaskRuntime::of(usage.id.kind, task.job),
+        runtime: TaskRuntime::from_kind(usage.id.kind, task.job),
         run: None,
         pipeline: None,
         sample: None,
@@ -300,7 +300,7 @@ struct FindingsOfTasks<'f> {
 }
 
 impl<'f> FindingsOfTasks<'f> {
-    fn of(findings: &'f [Finding]) -> Self {
+    fn from_findings(findings: &'f [Finding]) -> Self {
         let mut all = Self {
             of_steps: BTreeMap::new(),
             of_tasks: BTreeMap::new(),

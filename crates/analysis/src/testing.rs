@@ -40,7 +40,7 @@ use ebb_telemetry::testing::{at, clock, heartbeat, node};
 use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 
-use crate::evaluate::judge;
+use crate::evaluate::evaluate;
 use crate::facts::Facts;
 use crate::rules::node::idle;
 use crate::rules::trace::Speaks;
@@ -140,8 +140,8 @@ impl World {
     }
 
     /// The report, with checks that every finding of every test case must pass.
-    pub(crate) fn judge(&self) -> Report {
-        let report = judge(&self.facts());
+    pub(crate) fn evaluate(&self) -> Report {
+        let report = evaluate(&self.facts());
         for finding in &report.findings {
             let resource = &finding.resource;
             let mut machines = self.inventory.instances.values();
@@ -186,14 +186,14 @@ impl World {
     fn is_explained(&self, machine: &Instance, report: &Report) {
         let kind = FindingKind::IdleNode;
         let facts = self.facts();
-        let checks = idle::explain(&facts, machine, &idle::ByBatch::of(&facts));
+        let checks = idle::explain(&facts, machine, &idle::ByBatch::from_facts(&facts));
         let speaks = checks.last().map(|check| check.speaks);
         let id = machine.id.as_str();
         let mut found = report.findings.iter().filter(|found| found.kind == kind);
         let is_found = found.any(|finding| finding.resource.id == id);
-        let not_judged = report.not_judged.iter();
-        let mut not_judged = not_judged.filter(|not| not.rule == kind.slug());
-        let is_left_open = not_judged.any(|not| not.resource == id);
+        let not_evaluated = report.not_evaluated.iter();
+        let mut not_evaluated = not_evaluated.filter(|not| not.rule == kind.slug());
+        let is_left_open = not_evaluated.any(|not| not.resource == id);
         let expect = match speaks {
             // An exempt finding is also not evaluated.
             Some(Speaks::ForWaste) => is_found || is_left_open,
@@ -208,8 +208,8 @@ impl World {
 
     /// The only finding, or the text of the other result.
     pub(crate) fn verdict(&self) -> Result<Finding, String> {
-        let report = self.judge();
-        match (report.findings.as_slice(), report.not_judged.as_slice()) {
+        let report = self.evaluate();
+        match (report.findings.as_slice(), report.not_evaluated.as_slice()) {
             ([one], _) => Ok(one.clone()),
             ([], []) => Err("well".into()),
             ([], [why, ..]) => Err(why.reason.clone()),
@@ -279,7 +279,7 @@ pub(crate) fn instance(n: u8) -> Instance {
     }
 }
 
-pub(crate) fn asked(cores: u64, gib: u64) -> Requested {
+pub(crate) fn requested(cores: u64, gib: u64) -> Requested {
     Requested {
         cores: Some(MilliCores::cores(cores)),
         memory: Some(Bytes::gib(gib)),

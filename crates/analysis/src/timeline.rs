@@ -22,7 +22,7 @@ const DAY: i64 = 24;
 const MAX_NODES: usize = 100;
 
 /// Hourly activity of the running nodes with a probe.
-pub(crate) fn of(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
+pub(crate) fn build_timeline(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
     let running = |id: &NodeId| {
         let instance = facts.instance(id);
         instance.is_some_and(|one| one.state == InstanceState::Running)
@@ -88,7 +88,7 @@ fn by_tick(facts: &Facts<'_>, id: &NodeId, (begin, end): (Timestamp, Timestamp))
     let tick = facts.policy.activity.tick();
     let coverage = node.seen.coverage(begin, end, tick)?;
     let active = node.active.coverage(begin, end, tick);
-    Share::of(
+    Share::from_parts(
         active.unwrap_or(Share::NONE).ppm().into(),
         coverage.ppm().into(),
     )
@@ -114,7 +114,7 @@ mod tests {
         world.watch(1, 46, 106, busy(76));
         world.watch(1, 166, 196, |_, _| {});
         world.watch(2, 46, 196, busy(196));
-        let timeline = world.judge().timeline;
+        let timeline = world.evaluate().timeline;
         let lines: Vec<_> = timeline
             .nodes
             .iter()
@@ -148,7 +148,7 @@ mod tests {
         for day in [0, 9, 20] {
             watch(&mut world, day);
         }
-        let timeline = world.judge().timeline;
+        let timeline = world.evaluate().timeline;
         let hours = &timeline.nodes[0].hours;
         let is_known = |n: usize| hours[n].is_some();
         let known_hours: Vec<_> = (0..hours.len()).filter(|n| is_known(*n)).collect();
@@ -167,7 +167,7 @@ mod tests {
             h.workload.cpu = Some(CpuTime::from_millis(30_000));
         });
         world.watch(2, 0, 60, |_, _| {});
-        let report = world.judge();
+        let report = world.evaluate();
         assert_eq!(report.findings.len(), 1);
         let order: Vec<_> = report.timeline.nodes.iter().map(|n| &n.node).collect();
         assert_eq!(order, [&node(2), &node(1)]);

@@ -42,7 +42,7 @@ const MAX_SAMPLES: usize = 20;
 
 /// The pipeline runs of all observed tasks.
 pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Runs {
-    let families = Families::of(facts.inventory.batch.jobs.values());
+    let families = Families::from_jobs(facts.inventory.batch.jobs.values());
     let mut report = Runs::default();
     let mut runs: BTreeMap<Option<(JoinedBy, String)>, RunSum> = BTreeMap::new();
     for task in profiles
@@ -53,7 +53,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
         let run = run_of(task, facts.policy, &families);
         report.steps += 1;
         *report.named.entry(task.name.source).or_default() += 1;
-        let runtime = TaskRuntime::of(task.step.usage.id.kind, task.job);
+        let runtime = TaskRuntime::from_kind(task.step.usage.id.kind, task.job);
         let of_runtime = report.named_by_runtime.entry(runtime).or_default();
         of_runtime.tasks += 1;
         of_runtime.named += usize::from(task.name.source.is_given());

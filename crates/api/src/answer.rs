@@ -118,7 +118,7 @@ pub(crate) struct Head<'a> {
     /// The totals of the findings that match the filters.
     totals: Cow<'a, Totals>,
     /// The number of resources that a rule did not evaluate; the report lists them with the reason.
-    not_judged: usize,
+    not_evaluated: usize,
     /// The number of gaps; the report lists them with the reason.
     gaps: usize,
     /// The number of steps, nodes, pipelines, environments and runs that did not fit into the
@@ -135,7 +135,7 @@ impl<'a> Head<'a> {
             at: report.at,
             origin: Some(report.origin),
             totals: Cow::Borrowed(&report.totals),
-            not_judged: report.not_judged.len(),
+            not_evaluated: report.not_evaluated.len(),
             gaps: report.gaps.len(),
             left_out: report.steps_left_out
                 + report.nodes_left_out

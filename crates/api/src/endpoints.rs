@@ -40,7 +40,7 @@ pub(crate) struct Template {
 
 impl Template {
     /// `None` for a path without a parameter.
-    pub(crate) fn of(path: &'static str) -> Option<Self> {
+    pub(crate) fn find(path: &'static str) -> Option<Self> {
         let (head, rest) = path.split_once('{')?;
         let (_, tail) = rest.split_once('}')?;
         Some(Self { head, tail })
@@ -93,7 +93,7 @@ impl Endpoints {
         let mut templates: Vec<Template> = self
             .paths
             .keys()
-            .filter_map(|path| Template::of(path))
+            .filter_map(|path| Template::find(path))
             .collect();
         templates.sort_by_key(|template| Reverse(template.tail.len()));
         templates

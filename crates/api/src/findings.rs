@@ -225,7 +225,7 @@ pub(crate) struct Advice<'a> {
 impl<'a> Advice<'a> {
     pub(crate) fn new(finding: &'a Finding, at: Timestamp, step: Option<&StepAdvice>) -> Self {
         Self {
-            hub: Hub::of(finding, at),
+            hub: Hub::from_finding(finding, at),
             finding: &finding.id,
             kind: finding.kind,
             resource: &finding.resource,
@@ -234,7 +234,7 @@ impl<'a> Advice<'a> {
             cost: finding.cost.as_ref(),
             advice: &finding.remedy.advice,
             recommendation: finding.recommendation.as_ref(),
-            reasons: step.map(Reasons::of),
+            reasons: step.map(Reasons::from_step),
         }
     }
 }

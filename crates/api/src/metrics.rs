@@ -66,7 +66,7 @@ fn exposition(report: &Report) -> String {
     gauge(
         "ebb_not_evaluated",
         "Resources that a rule did not evaluate.",
-        count(report.not_judged.len()),
+        count(report.not_evaluated.len()),
     );
     gauge(
         "ebb_missing_data",

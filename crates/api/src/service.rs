@@ -95,7 +95,7 @@ impl Service {
         at: Timestamp,
     ) -> Response<Bytes> {
         request.extensions_mut().insert(Moment { now, at });
-        let form = Form::of(&request);
+        let form = Form::from_request(&request);
         let known = request.headers().get(IF_NONE_MATCH).cloned();
         let known = known.as_ref().and_then(|known| known.to_str().ok());
         let answered = match self.admitted(request, at) {
@@ -121,7 +121,7 @@ impl Service {
     /// Answers a request of a client that may not ask, in the form of its path.
     pub async fn refuse<T>(request: &Request<T>, user: OtherUser) -> Response<Bytes> {
         let mut answered = Problem::OtherUser(user).into_response();
-        let form = Form::of(request);
+        let form = Form::from_request(request);
         if form != Form::Api {
             answered = pages::answer::finish(answered, form).await;
         }
@@ -138,7 +138,7 @@ impl Service {
         at: Timestamp,
     ) -> Result<Request<Bytes>, Problem> {
         let path = request.uri().path();
-        if Form::of(&request) != Form::Api {
+        if Form::from_request(&request) != Form::Api {
             match &self.pages {
                 PageAccess::Everybody => {}
                 PageAccess::Nobody => return Err(Problem::Path(path.to_owned())),
@@ -204,7 +204,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    fn of<T>(request: &Request<T>) -> Self {
+    fn from_request<T>(request: &Request<T>) -> Self {
         let path = request.uri().path();
         match path {
             path if path.starts_with("/v1/") => Self::Api,

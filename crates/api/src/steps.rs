@@ -136,7 +136,9 @@ impl TryFrom<String> for FormName {
     type Error = &'static str;
 
     fn try_from(slug: String) -> Result<Self, &'static str> {
-        Form::of(&slug).map(Self).ok_or("there is no such form")
+        Form::from_request(&slug)
+            .map(Self)
+            .ok_or("there is no such form")
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum TaskProgress {
 }
 
 impl TaskProgress {
-    fn of(end: StepEnd) -> Self {
+    fn from_end(end: StepEnd) -> Self {
         match end {
             StepEnd::Running => Self::Running,
             end if end.is_bad() => Self::Failed,
@@ -76,7 +76,7 @@ fn cut<'a>(query: &TaskQuery, tasks: &'a [TaskBrief]) -> Result<Paged<Position<'
         passes(query.step.as_ref(), Some(&task.step))
             && query
                 .state
-                .is_none_or(|state| state == TaskProgress::of(task.end))
+                .is_none_or(|state| state == TaskProgress::from_end(task.end))
     });
     Paged::cut(&query.page, wanted.collect(), cursor)
 }

@@ -134,7 +134,7 @@ fn report() -> Report {
             finding(OverprovisionedStep, "us-east-1", "bwa", "align"),
         ],
         exempt: Vec::new(),
-        not_judged: Vec::new(),
+        not_evaluated: Vec::new(),
         gaps: Vec::new(),
         totals: Totals::default(),
         steps: Vec::new(),

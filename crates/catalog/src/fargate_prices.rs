@@ -43,7 +43,7 @@ pub(crate) const BUILT_IN: (&str, FargatePrices) = (
 
 impl FargateRates {
     /// The hourly cost of a task with this request.
-    pub fn of(self, cores: MilliCores, memory: Bytes) -> UsdPerHour {
+    pub fn price(self, cores: MilliCores, memory: Bytes) -> UsdPerHour {
         let memory = self.per_gib.part(memory.0, Bytes::gib(1).0);
         UsdPerHour(self.per_vcpu.part(cores.0, 1_000).0 + memory.0)
     }
@@ -61,7 +61,7 @@ mod tests {
         let check = |region: &str, on: Architecture, expect: Option<i64>| {
             let region = Region::new(region).expect("a region");
             let rates = Catalogue::built_in().fargate(&region, on);
-            let price = rates.map(|rates| rates.of(MilliCores(2_000), Bytes::gib(4)));
+            let price = rates.map(|rates| rates.price(MilliCores(2_000), Bytes::gib(4)));
             assert_eq!(price.map(|price| price.0.micros()), expect, "{region}");
         };
         check("us-east-1", Architecture::X86_64, Some(98_740));

@@ -62,7 +62,7 @@ pub(crate) fn written(
 pub(crate) fn is_known(explanation: &Explanation) -> bool {
     explanation.what.is_some()
         || !explanation.findings.is_empty()
-        || !explanation.not_judged.is_empty()
+        || !explanation.skipped_rules.is_empty()
 }
 
 /// The same lines; the parts of a line that is too long are indented by two more characters.
@@ -131,14 +131,14 @@ fn lines(explanation: &Explanation) -> String {
             plain(&finding.remedy.advice)
         ));
     }
-    for not in &explanation.not_judged {
+    for not in &explanation.skipped_rules {
         out.push_str(&format!(
             "Not evaluated ({}): {}\n",
             plain(&not.rule),
             plain(&not.reason)
         ));
     }
-    let is_silent = explanation.findings.is_empty() && explanation.not_judged.is_empty();
+    let is_silent = explanation.findings.is_empty() && explanation.skipped_rules.is_empty();
     match &explanation.not_evaluated {
         Some(why) => out.push_str(&format!("Not evaluated: {}\n", plain(why))),
         None if is_silent => out.push_str("No finding.\n"),
@@ -209,7 +209,7 @@ mod tests {
                 assert!(text.contains(&found), "no {found} in\n{text}");
             }
         }
-        for not in &report.not_judged {
+        for not in &report.not_evaluated {
             let text = scanned.explain(&not.resource).await.expect("it is known");
             assert!(text.contains(&not.reason), "no {} in\n{text}", not.reason);
         }
@@ -219,7 +219,7 @@ mod tests {
     fn a_stored_explanation_shows_its_time_and_no_control_characters() {
         let text = r#"{"resource": "i-1\u001b[31m", "what": "m5.large", "checks": [{
             "rule": "idle_node", "question": "Is it\u001b[2J idle?", "value": "yes", "bound": "",
-            "speaks": "for_waste"}], "findings": [], "not_judged": [{"resource": "i-1",
+            "speaks": "for_waste"}], "findings": [], "skipped_rules": [{"resource": "i-1",
             "name": null, "rule": "x\u0007", "reason": "no data"}], "not_evaluated": null,
             "others": [], "others_left_out": 0}"#;
         let explanation = serde_json::from_str(text).expect("an explanation");
@@ -268,7 +268,12 @@ mod tests {
                 .iter()
                 .map(|group| group.name.clone()),
         );
-        names.extend(report.not_judged.iter().filter_map(|not| not.name.clone()));
+        names.extend(
+            report
+                .not_evaluated
+                .iter()
+                .filter_map(|not| not.name.clone()),
+        );
         let named = report.runs.runs.iter().filter(|run| run.by.is_some());
         names.extend(named.map(|run| run.run.clone()));
         for job in &report.fargate.jobs {

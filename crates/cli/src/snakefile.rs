@@ -62,7 +62,7 @@ fn ask(python: &Path, snakefile: &Path) -> Result<Vec<u8>> {
         .spawn();
     let mut child = started.with_context(|| format!("failed to run {}", python.display()))?;
     let begun = Instant::now();
-    let tail = Tail::of(&mut child);
+    let tail = Tail::follow(&mut child);
     let stdout = child.stdout.take().context("no standard output")?;
     let answer = thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -111,7 +111,7 @@ fn wait(child: &mut Child, begun: Instant) -> Result<Option<ExitStatus>> {
 struct Tail(Arc<Mutex<Vec<u8>>>);
 
 impl Tail {
-    fn of(child: &mut Child) -> Self {
+    fn follow(child: &mut Child) -> Self {
         let kept = Arc::new(Mutex::new(Vec::new()));
         if let Some(mut stderr) = child.stderr.take() {
             let kept = Arc::clone(&kept);
@@ -172,7 +172,7 @@ fn interpreter(program: &Path) -> Result<PathBuf> {
     let mut head = Vec::new();
     let file = File::open(program).context("failed to open the program")?;
     file.take(4096).read_to_end(&mut head)?;
-    let first = match Interpreter::of(&String::from_utf8_lossy(&head)) {
+    let first = match Interpreter::from_head(&String::from_utf8_lossy(&head)) {
         Some(Interpreter::Path(path)) => Some(PathBuf::from(path)),
         Some(Interpreter::Name(name)) => on_path(&name),
         None => None,
@@ -198,7 +198,7 @@ impl Interpreter {
     /// Reads the first lines: `#!/path/python3` or `#!/usr/bin/env python3`. If the path is too
     /// long for the kernel, installers write `#!/bin/sh` and then `'''exec' "/path/python3" "$0"
     /// "$@"`.
-    fn of(head: &str) -> Option<Self> {
+    fn from_head(head: &str) -> Option<Self> {
         let mut lines = head.lines();
         let mut words = lines.next()?.strip_prefix("#!")?.split_whitespace();
         let program = words.next()?;
@@ -229,7 +229,7 @@ mod tests {
     fn the_python_of_a_program_is_in_its_first_lines() {
         let path = |path: &str| Some(Interpreter::Path(path.to_owned()));
         let check = |head: &str, expect: Option<Interpreter>| {
-            assert_eq!(Interpreter::of(head), expect, "{head}");
+            assert_eq!(Interpreter::from_head(head), expect, "{head}");
         };
         check(
             "#!/opt/v/bin/python3.11\nimport re\n",

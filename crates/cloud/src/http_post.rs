@@ -59,7 +59,7 @@ pub struct ErrorAnswer {
 
 impl ErrorAnswer {
     /// Reads the error of a POST; `None` if it has no answer.
-    pub fn of(error: &CloudError) -> Option<Self> {
+    pub fn from_error(error: &CloudError) -> Option<Self> {
         let CloudError::Failed { operation, message } = error else {
             return None;
         };
@@ -325,7 +325,7 @@ mod tests {
             status: 429,
             retry_after: Some(Duration::from_secs(3)),
         };
-        assert_eq!(ErrorAnswer::of(&error), Some(expect));
+        assert_eq!(ErrorAnswer::from_error(&error), Some(expect));
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         let words = format!("{}TOPSECRET99", "x".repeat(495));
         let error = failed(&hook.without_secrets(&words, &[])).to_string();
         assert!(error.ends_with("x…"), "{error}");
-        assert_eq!(ErrorAnswer::of(&failed("timed out")), None);
+        assert_eq!(ErrorAnswer::from_error(&failed("timed out")), None);
     }
 
     #[tokio::test]

@@ -233,7 +233,7 @@ pub struct StepLink {
 
 impl StepLink {
     /// A link to a task of the step `name`.
-    pub fn of(step: &PlacedStep, name: &str, job: Option<&Job>) -> Self {
+    pub fn from_step(step: &PlacedStep, name: &str, job: Option<&Job>) -> Self {
         Self {
             name: name.to_owned(),
             id: step.usage.id.clone(),

@@ -23,7 +23,7 @@ use crate::finding_history::known_finding::{ChangedType, Life, Price, Resolution
 use crate::finding_history::trend::Past;
 use crate::finding_kind::{self, FindingKind};
 use crate::inventory::Inventory;
-use crate::report::{NotJudged, Report};
+use crate::report::{NotEvaluated, Report};
 use crate::savings;
 use crate::visibility_gap::Gap;
 
@@ -230,7 +230,7 @@ impl Lives {
         now: Timestamp,
     ) -> Standing {
         self.take_over(finding);
-        let price = Price::of(finding);
+        let price = Price::from_finding(finding);
         let aside = decision.is_some();
         let Some(life) = self.known.get_mut(&finding.id) else {
             match self.known.len() < MAX_LIVES {
@@ -371,12 +371,12 @@ fn was_evaluated(
     (ending, changed): (Ending, Option<ChangedType>),
 ) -> bool {
     // If the policy exempts one kind of finding on a resource, the other kinds were still evaluated.
-    let is_of_another_kind = |one: &NotJudged| {
+    let is_of_another_kind = |one: &NotEvaluated| {
         let mut exempt = report.exempt.iter();
         one.rule != life.kind.slug()
             && exempt.any(|it| it.resource.id == one.resource && it.kind.slug() == one.rule)
     };
-    let hides = |one: &NotJudged| one.resource == life.resource && !is_of_another_kind(one);
+    let hides = |one: &NotEvaluated| one.resource == life.resource && !is_of_another_kind(one);
     let (account, region) = (life.account.as_ref(), life.region.as_str());
     let is_hidden = |gap: &Gap| match life.kind {
         _ if ending.is_over() || changed.is_some() => {
@@ -386,5 +386,5 @@ fn was_evaluated(
         FindingKind::SpotCandidate | FindingKind::UnusedCommitment => gap.may_hide(account, region),
         _ => gap.may_hide_from(account, region, life.thing.evaluated_by()),
     };
-    !report.not_judged.iter().any(hides) && !report.gaps.iter().any(is_hidden)
+    !report.not_evaluated.iter().any(hides) && !report.gaps.iter().any(is_hidden)
 }

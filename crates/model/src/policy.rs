@@ -143,6 +143,11 @@ mod tests {
         let policy = Policy::parse("[idle]\nafter_seconds = 30\n").expect("it is valid");
         assert_eq!(policy.idle.after(), Duration::from_secs(30));
         assert_eq!(policy.batch, BatchPolicy::default());
+        let earlier = "[idle]\nlow_duty_ppm = 1\njudge_unwatched_gpus = true\n[step]\njudged_after_seconds = 2\n";
+        let earlier = Policy::parse(earlier).expect("names of an earlier version");
+        assert_eq!(earlier.idle.underutilized_ppm, 1);
+        assert!(earlier.idle.evaluate_unwatched_gpus);
+        assert_eq!(earlier.step.min_run(), Duration::from_secs(2));
 
         let check = |text: &str, expect: &str| {
             let error = Policy::parse(text).expect_err(expect).to_string();

@@ -67,8 +67,9 @@ pub struct Report {
     /// Findings, the greatest saving first, then by id.
     pub findings: Vec<Finding>,
     /// Resources that were not evaluated, by resource.
-    pub not_judged: Vec<NotJudged>,
-    /// Findings that the policy exempts. They are not stored; `not_judged` names their exemption.
+    #[serde(alias = "not_judged")]
+    pub not_evaluated: Vec<NotEvaluated>,
+    /// Findings that the policy exempts. They are not stored; `not_evaluated` names their exemption.
     #[serde(skip)]
     pub exempt: Vec<Finding>,
     /// Parts of the inventory or bill that could not be read.
@@ -169,7 +170,7 @@ impl Report {
             at: self.at,
             origin: self.origin,
             findings,
-            not_judged: Vec::new(),
+            not_evaluated: Vec::new(),
             exempt: Vec::new(),
             gaps: Vec::new(),
             totals,
@@ -205,7 +206,7 @@ impl Report {
 /// A resource that a rule did not evaluate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NotJudged {
+pub struct NotEvaluated {
     /// The instance or job id.
     pub resource: String,
     /// The name; `None` when it has none.

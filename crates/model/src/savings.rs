@@ -87,7 +87,7 @@ pub struct Claim {
 impl Claim {
     /// The part of an amount that is about this resource. The part is rounded down, so that the sum
     /// of all parts never exceeds the amount.
-    pub fn of(&self, amount: Usd) -> Usd {
+    pub fn part_of(&self, amount: Usd) -> Usd {
         let micros = i128::from(amount.micros()) * i128::from(self.part_ppm) / 1_000_000;
         Usd::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
     }
@@ -145,9 +145,9 @@ fn count_pool(findings: &mut [Finding], pool: &SharedCost, present: &[(&Claim, u
         let finding = &findings[*place];
         let Some(cost) = &finding.cost else { continue };
         let whole = Sums {
-            per_hour: UsdPerHour(claim.of(cost.per_hour.0)),
-            spent: claim.of(cost.spent),
-            saving_a_month: claim.of(cost.saving_a_month),
+            per_hour: UsdPerHour(claim.part_of(cost.per_hour.0)),
+            spent: claim.part_of(cost.spent),
+            saving_a_month: claim.part_of(cost.saving_a_month),
         };
         all.push(Claimed {
             claim,

@@ -42,7 +42,7 @@ pub struct RunKey {
 impl RunKey {
     /// The key of a task that a probe observed. Slurm runs a requeued job again under its id, so
     /// the key of its task also contains the start.
-    pub fn of(step: &PlacedStep) -> Self {
+    pub fn from_step(step: &PlacedStep) -> Self {
         let mut seen_on = format!("{} {}", step.node, step.boot);
         if step.usage.id.kind == StepKind::SlurmJob {
             seen_on.push_str(&format!(" {}", step.usage.started.as_nanos()));
@@ -108,7 +108,7 @@ impl Run {
     /// number of bytes that it read from disks. That number is too large if it reads its own
     /// output, and too small if the page cache contained the input. Sizing checks whether the
     /// number explains the memory.
-    pub fn of(step: &PlacedStep, requested: Requested, machine: &InstanceType) -> Self {
+    pub fn from_step(step: &PlacedStep, requested: Requested, machine: &InstanceType) -> Self {
         let usage = &step.usage;
         let quiet = usage.observed.since(usage.last_progress);
         let disk = usage.disk_read.zip(usage.disk_written);

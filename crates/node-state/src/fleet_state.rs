@@ -51,7 +51,7 @@ impl FleetState {
             let known = self.nodes.entry(first.node.clone());
             let known = known.or_insert_with(|| Box::new(NodeState::begun(first.end)));
             let goes_on = |next: &&Placed| {
-                next.node == first.node && known.weeks.go_on_in(Weeks::of(next.end))
+                next.node == first.node && known.weeks.go_on_in(Weeks::from_time(next.end))
             };
             match placed.iter().take_while(goes_on).count() {
                 0 => {

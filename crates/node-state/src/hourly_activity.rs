@@ -84,7 +84,7 @@ impl NodeHours {
         let Some(start) = placed.start().filter(|_| h.is_observed()) else {
             return;
         };
-        let activity = activity::of(h, policy);
+        let activity = activity::classify(h, policy);
         let window = Window {
             from: start,
             to: placed.end,
@@ -110,7 +110,7 @@ impl NodeHours {
         for slot in (first..=last).rev() {
             let within = u32::try_from(slot.rem_euclid(SLOTS.into())).unwrap_or(0);
             let hour = slot.div_euclid(SLOTS.into());
-            self.put(hour, Hour::of(within, is_active, peak));
+            self.put(hour, Hour::new(within, is_active, peak));
         }
     }
 
@@ -210,7 +210,7 @@ impl NodeHours {
         };
         let observed_slots = (first..end.min(kept_end)).filter(is_observed).count();
         let all = u64::try_from(end - first).ok()?;
-        Share::of(u64::try_from(observed_slots).ok()?, all)
+        Share::from_parts(u64::try_from(observed_slots).ok()?, all)
     }
 
     /// The hours of the week in UTC, from Monday 0:00.
@@ -357,5 +357,5 @@ fn hour_of(second: i64) -> i64 {
 fn peak_class(h: &Heartbeat) -> Option<u32> {
     let used = h.workload.cpu?.saturating_add(h.background.cpu?);
     let cores = used.cores_over(h.end.since(h.start)?)?;
-    Hour::peak_class(Share::of(cores.0, h.hardware.cores.0)?)
+    Hour::peak_class(Share::from_parts(cores.0, h.hardware.cores.0)?)
 }

@@ -49,7 +49,7 @@ pub struct ProbeHealth {
 }
 
 impl ProbeHealth {
-    fn of(placed: &Placed) -> Self {
+    fn from_heartbeat(placed: &Placed) -> Self {
         let probe = &placed.heartbeat.probe;
         let ahead = placed.heartbeat.wall_at_end.duration_since(placed.end);
         Self {
@@ -69,15 +69,15 @@ fn millis(time: Duration) -> u64 {
 }
 
 impl LatestDetail {
-    pub(crate) fn of(placed: &Placed, length: Duration) -> Self {
+    pub(crate) fn from_heartbeat(placed: &Placed, length: Duration) -> Self {
         let h = &placed.heartbeat;
         Self {
             background_cpu: h.background.cpu,
             background_disk: h.background.disk,
             disk_waited: (h.detail.pressure)
-                .and_then(|pressure| Share::of(millis(pressure.disk_some), millis(length))),
+                .and_then(|pressure| Share::from_parts(millis(pressure.disk_some), millis(length))),
             gpus: h.detail.gpus.clone(),
-            probe: ProbeHealth::of(placed),
+            probe: ProbeHealth::from_heartbeat(placed),
         }
     }
 }

@@ -102,7 +102,7 @@ pub struct Latest {
 }
 
 impl Latest {
-    fn of(placed: &Placed, length: Duration) -> Self {
+    fn from_heartbeat(placed: &Placed, length: Duration) -> Self {
         let h = &placed.heartbeat;
         Self {
             end: placed.end,
@@ -111,7 +111,7 @@ impl Latest {
             origin: h.origin,
             coverage: h.coverage,
             hardware: h.hardware,
-            detail: PackedDetail::new(&LatestDetail::of(placed, length)),
+            detail: PackedDetail::new(&LatestDetail::from_heartbeat(placed, length)),
         }
     }
 
@@ -136,7 +136,7 @@ impl NodeState {
     /// The state of a node without data except the time.
     pub(crate) fn begun(at: Timestamp) -> Self {
         Self {
-            weeks: Weeks::of(at),
+            weeks: Weeks::from_time(at),
             ..Self::default()
         }
     }
@@ -156,7 +156,7 @@ impl NodeState {
     fn note_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
         let h = &placed.heartbeat;
         let (start, end) = (placed.start().unwrap_or(placed.end), placed.end);
-        let active = activity::of(h, policy) != Activity::Quiet;
+        let active = activity::classify(h, policy) != Activity::Quiet;
         if h.is_observed() {
             self.seen.add(start, end, policy.tick());
         }
@@ -172,12 +172,12 @@ impl NodeState {
         let length = h.end.since(h.start).unwrap_or_default();
         let known = self.latest.as_ref().map(Latest::order);
         if known < Some((end, h.sequence, length)) {
-            self.latest = Some(Latest::of(placed, length));
+            self.latest = Some(Latest::from_heartbeat(placed, length));
         }
         let key = (&h.boot, &h.probe_start, Stream::Heartbeats);
         let accepted = |known: &mut Sequences| known.insert(h.sequence);
         self.note(key, end, accepted);
-        self.weeks = self.weeks.join(Weeks::of(end));
+        self.weeks = self.weeks.join(Weeks::from_time(end));
         self.bound_runs();
     }
 
@@ -203,7 +203,7 @@ impl NodeState {
     pub fn of_step(step: &PlacedStep) -> Self {
         let mut state = Self {
             steps: KeptStep::ended(step).into_iter().collect(),
-            weeks: Weeks::of(step.observed_at),
+            weeks: Weeks::from_time(step.observed_at),
             ..Self::default()
         };
         let key = (&step.boot, &step.probe_start, Stream::Steps);

@@ -48,7 +48,7 @@ impl Ticks {
         let held: i64 = ranges
             .map(|(begin, over)| ((*over).min(end) - (*begin).max(first)).max(0))
             .sum();
-        Share::of(u64::try_from(held).ok()?, u64::try_from(end - first).ok()?)
+        Share::from_parts(u64::try_from(held).ok()?, u64::try_from(end - first).ok()?)
     }
 
     /// The start of the longest time up to `to` of which at least the share `least` is in the set.

@@ -16,7 +16,7 @@ pub(crate) struct Weeks {
 
 impl Weeks {
     /// The week of a time.
-    pub(crate) fn of(at: Timestamp) -> Self {
+    pub(crate) fn from_time(at: Timestamp) -> Self {
         let week = week_of(at);
         let (first, last) = (week, week);
         Self { first, last }

@@ -124,7 +124,7 @@ pub async fn save(
             tracing::warn!("another sweep sent notifications first");
             Stored::Overtaken
         }
-        Err(error) => Stored::Failed(Failure::of(&key, &error)),
+        Err(error) => Stored::Failed(Failure::new(&key, &error)),
     }
 }
 

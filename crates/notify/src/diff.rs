@@ -256,7 +256,7 @@ pub fn since(
     let mut changes = Changes::default();
     let mut new_prices = BTreeMap::new();
     for finding in &part.findings {
-        let (id, now) = (&finding.id, Price::of(finding));
+        let (id, now) = (&finding.id, Price::from_finding(finding));
         let kept = match old_prices.get(id) {
             Some(before) if before.grew_to(&now) => {
                 changes.grown.insert(id.clone());
@@ -332,7 +332,7 @@ pub(crate) fn since_for_alerts(
 /// Findings that an exemption without a schedule leaves out. The alert of another one would end and
 /// begin every day.
 fn exempt_at_all_hours(report: &Report) -> impl Iterator<Item = &str> {
-    let exempt = report.not_judged.iter();
+    let exempt = report.not_evaluated.iter();
     let exempt = exempt.filter(|one| has_no_schedule(&one.reason));
     let exempt: BTreeSet<(&str, &str)> = exempt
         .map(|one| (one.resource.as_str(), one.rule.as_str()))
@@ -359,7 +359,7 @@ pub(crate) fn page_of_changes(
     changes: &Changes,
     links: Option<&PagesUrl>,
 ) -> Page {
-    let mut page = Page::of(report, &Zone::utc());
+    let mut page = Page::from_report(report, &Zone::utc());
     for (card, finding) in page.cards.iter_mut().zip(&report.findings) {
         card.change = changes.word(&finding.id);
         card.link = links.map(|links| links.link(PageOf::Finding(&finding.id)));

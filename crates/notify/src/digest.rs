@@ -87,7 +87,7 @@ impl Addresses {
     ///
     /// # Errors
     /// If only one of them is set.
-    pub fn of(from: Option<String>, to: Vec<String>) -> Result<Option<Self>, HalfAddressed> {
+    pub fn new(from: Option<String>, to: Vec<String>) -> Result<Option<Self>, HalfAddressed> {
         const FROM: &str = "EBB_EMAIL_FROM";
         const TO: &str = "EBB_EMAIL_TO";
         let half = |missing, set| Err(HalfAddressed { missing, set });
@@ -377,7 +377,7 @@ async fn settle(chat: &dyn Chat, place: &Destination, history: &mut ChannelHisto
             Ok(Some(at)) => threads::delivered(history, &digest, Some(at)),
             Ok(None) => {}
             // A repeated message is better than a lost one.
-            Err(error) => drop(Failure::of("history of the chat", &error)),
+            Err(error) => drop(Failure::new("history of the chat", &error)),
         }
     }
 }
@@ -522,8 +522,8 @@ async fn send_in_turn(
         let answer = match &one.body {
             Ok(body) => repeated(rule, || receiver.send(&one.id, body))
                 .await
-                .map_err(|error| (Failure::of(channel, &error), refuses_message(&error))),
-            Err(error) => Err((Failure::of(channel, error), true)),
+                .map_err(|error| (Failure::new(channel, &error), refuses_message(&error))),
+            Err(error) => Err((Failure::new(channel, error), true)),
         };
         match answer {
             Ok(()) => {
@@ -775,7 +775,7 @@ impl<'a> Telling<'a> {
                 }),
             };
             let template =
-                WebhookTemplate::new(webhook).map_err(|error| Failure::of(&channel, &error));
+                WebhookTemplate::new(webhook).map_err(|error| Failure::new(&channel, &error));
             let (key, template) = match (key, template) {
                 (Ok(key), Ok(template)) => (key, template),
                 (Err(failure), _) | (_, Err(failure)) => {
@@ -882,7 +882,7 @@ impl<'a> Telling<'a> {
             let Some(slot) = begun.get(&channel).copied() else {
                 continue;
             };
-            let digest = WeeklyDigest::of(self.news.report, self.news.links);
+            let digest = WeeklyDigest::from_report(self.news.report, self.news.links);
             let done = send_weekly(channels, place, (&channel, slot), &digest).await;
             let remembered = &mut *self.news.remembered;
             match done {
@@ -910,7 +910,8 @@ impl<'a> Telling<'a> {
     }
 
     fn hello(&self, sandboxed: Option<bool>) -> Hello {
-        Hello::of(self.news.report, self.news.first_verdict, sandboxed).with_link(self.news.links)
+        Hello::from_report(self.news.report, self.news.first_verdict, sandboxed)
+            .with_link(self.news.links)
     }
 
     fn greeted(&mut self, channel: &str, done: Result<(), Failure>) {

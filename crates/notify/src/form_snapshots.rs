@@ -45,7 +45,7 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
         }
         let page = html(report, &Zone::utc());
         assert!(page.len() < page_kb << 10, "{name}: {} bytes", page.len());
-        let hello = Hello::of(report, None, Some(true));
+        let hello = Hello::from_report(report, None, Some(true));
         let chats = [
             slack(report, &news, &MessageForm::default()),
             slack_hello(&hello),
@@ -128,7 +128,7 @@ fn hostile(mut report: Report) -> Report {
         finding.remedy.advice.clone_from(&long);
         finding.remedy.command = word();
     }
-    for one in &mut report.not_judged {
+    for one in &mut report.not_evaluated {
         one.name = word();
         one.reason.clone_from(&long);
     }

@@ -31,7 +31,7 @@ pub struct Failure {
 
 impl Failure {
     /// Also logs the failure.
-    pub fn of(channel: &str, error: &dyn Error) -> Self {
+    pub fn new(channel: &str, error: &dyn Error) -> Self {
         let reason = reason(error);
         tracing::warn!(channel, reason, "failed to store or to send");
         Self {
@@ -61,7 +61,7 @@ where
     F: Future<Output = CloudResult<T>>,
 {
     let done = repeated(RepeatRule::AfterTimeout, work).await;
-    done.map_err(|error| Failure::of(channel, &error))
+    done.map_err(|error| Failure::new(channel, &error))
 }
 
 /// The same for a receiver that does not recognize a repeated message.
@@ -73,7 +73,7 @@ where
     F: Future<Output = CloudResult<T>>,
 {
     let done = repeated(RepeatRule::NotAfterTimeout, work).await;
-    done.map_err(|error| Failure::of(channel, &error))
+    done.map_err(|error| Failure::new(channel, &error))
 }
 
 /// Tries a delivery a few times; the error is the last one.
@@ -100,7 +100,7 @@ where
 fn wait_after(error: &CloudError, rule: RepeatRule) -> Option<Duration> {
     let text = error.to_string();
     let is_unsure = rule == RepeatRule::NotAfterTimeout && says_late(&text);
-    match ErrorAnswer::of(error).map(|answer| (answer.status, answer.retry_after)) {
+    match ErrorAnswer::from_error(error).map(|answer| (answer.status, answer.retry_after)) {
         Some((429, wait)) => wait.filter(|wait| *wait <= MAX_RETRY_AFTER),
         Some((400..=407 | 409..=499, _)) => None,
         _ if is_unsure || text.contains(MAY_HAVE_ARRIVED) => None,
@@ -110,7 +110,7 @@ fn wait_after(error: &CloudError, rule: RepeatRule) -> Option<Duration> {
 
 /// Whether the receiver refuses this message, and may accept another one.
 pub(crate) fn refuses_message(error: &CloudError) -> bool {
-    let status = ErrorAnswer::of(error).map(|answer| answer.status);
+    let status = ErrorAnswer::from_error(error).map(|answer| answer.status);
     matches!(status, Some(400..=499)) && !matches!(status, Some(401 | 403 | 408 | 429))
 }
 

@@ -53,7 +53,7 @@ impl Routing {
             routed.unwrap_or(&self.rest).contains(place)
         });
         if self.is_for_the_rest(place) {
-            part.not_judged.clone_from(&report.not_judged);
+            part.not_evaluated.clone_from(&report.not_evaluated);
             part.gaps.clone_from(&report.gaps);
         }
         part

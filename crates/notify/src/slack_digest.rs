@@ -52,7 +52,7 @@ pub fn slack(report: &Report, changes: &Changes, form: &MessageForm<'_>) -> Valu
         digest.add(context(&linked(link, "All findings")));
     }
     let changed = page.cards.iter().filter(|card| card.change.is_some());
-    let rows = Alike::of(changed);
+    let rows = Alike::from_cards(changed);
     let changed: usize = rows.iter().map(Alike::count).sum();
     let mut shown = 0;
     for row in rows.iter().take(TOP) {
@@ -343,7 +343,7 @@ mod tests {
             finding.resource.owner = Some("\"".repeat(5_000));
             finding.remedy.advice = "\\".repeat(5_000);
         }
-        for one in &mut wide.not_judged {
+        for one in &mut wide.not_evaluated {
             one.reason = format!("{}{}", one.resource, ">".repeat(5_000));
         }
         for report in [testing::empty(), testing::small(), testing::hostile(), wide] {

@@ -134,7 +134,7 @@ async fn check_hook(
             reason: "the secret has no key (PagerDuty's routing key)".to_owned(),
         });
     }
-    WebhookTemplate::check(webhook).map_err(|error| Failure::of(channel, &error))
+    WebhookTemplate::check(webhook).map_err(|error| Failure::new(channel, &error))
 }
 
 fn text(now: Timestamp) -> String {

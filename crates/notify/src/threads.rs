@@ -105,7 +105,9 @@ mod tests {
         let report = testing::small();
         let all: Vec<&str> = report.findings.iter().map(|one| one.id.as_str()).collect();
         let known = report.findings.iter();
-        let knows: BTreeMap<_, _> = known.map(|one| (one.id.clone(), Price::of(one))).collect();
+        let knows: BTreeMap<_, _> = known
+            .map(|one| (one.id.clone(), Price::from_finding(one)))
+            .collect();
         let mut history = ChannelHistory::default();
         let mut news = Changes::default();
         news.new.insert(all[0].to_owned());

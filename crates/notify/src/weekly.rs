@@ -105,8 +105,8 @@ pub struct WeeklyDigest {
 
 impl WeeklyDigest {
     /// Collects the content from a whole report.
-    pub fn of(report: &Report, links: Option<&PagesUrl>) -> Self {
-        let page = Page::of(report, &Zone::utc());
+    pub fn from_report(report: &Report, links: Option<&PagesUrl>) -> Self {
+        let page = Page::from_report(report, &Zone::utc());
         let tag = page.simulated.map(|simulated| format!("[{simulated}] "));
         let found = match page.cards.is_empty() {
             true => "no waste found".to_owned(),
@@ -319,7 +319,7 @@ mod tests {
             },
         );
         let links = "https://ebb.example.org".parse().expect("valid");
-        let digest = WeeklyDigest::of(&report, Some(&links));
+        let digest = WeeklyDigest::from_report(&report, Some(&links));
         let email = digest.email();
         insta::assert_snapshot!(email.subject, @"[SIMULATED] Ebb, the week: $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without");
         insta::assert_snapshot!(email.text, @r"
@@ -352,7 +352,7 @@ mod tests {
     fn what_is_not_known_is_said() {
         let mut report = testing::small();
         report.ledger = billed(&["2026-03-03"]);
-        let text = WeeklyDigest::of(&report, None).email().text;
+        let text = WeeklyDigest::from_report(&report, None).email().text;
         for expect in [
             "no resolved finding of the last 30 days has a known saving",
             "Trend: there is no report of a week ago.",
@@ -362,12 +362,12 @@ mod tests {
         }
         assert!(!text.contains("http"), "{text}");
         report.ledger.clear();
-        let text = WeeklyDigest::of(&report, None).email().text;
+        let text = WeeklyDigest::from_report(&report, None).email().text;
         assert!(
             text.contains("Spend of this month: no bill known."),
             "{text}"
         );
-        let empty = WeeklyDigest::of(&testing::empty(), None).email();
+        let empty = WeeklyDigest::from_report(&testing::empty(), None).email();
         assert!(empty.subject.ends_with("Ebb, the week: no waste found"));
     }
 
@@ -377,7 +377,7 @@ mod tests {
         for finding in &mut report.findings {
             finding.resource.owner = Some(format!("<!channel> *b* <b>{}", "x".repeat(5_000)));
         }
-        let digest = WeeklyDigest::of(&report, None);
+        let digest = WeeklyDigest::from_report(&report, None);
         let slack = digest.slack().to_string();
         assert!(
             !slack.contains("<!channel") && slack.len() < 3_000,

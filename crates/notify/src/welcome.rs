@@ -35,7 +35,11 @@ struct MissingPart {
 impl Hello {
     /// Builds the message from the first report. `sandboxed` is whether SES still restricts
     /// recipients; `None` if unknown or irrelevant.
-    pub fn of(report: &Report, first_verdict: Option<Timestamp>, sandboxed: Option<bool>) -> Self {
+    pub fn from_report(
+        report: &Report,
+        first_verdict: Option<Timestamp>,
+        sandboxed: Option<bool>,
+    ) -> Self {
         let totals = &report.totals;
         let without = totals.running_instances.saturating_sub(totals.with_probe);
         let coverage = format!(
@@ -216,7 +220,7 @@ mod tests {
             .at
             .checked_add(std::time::Duration::from_secs(1800))
             .ok();
-        let hello = Hello::of(&report, later, Some(true));
+        let hello = Hello::from_report(&report, later, Some(true));
         insta::assert_snapshot!(email_hello(&hello).text, @r#"
         12 running instances: 8 with a probe, 3 with metrics only, 1 not evaluated.
         The first result of a probe is expected at 2026-03-04 12:30 UTC.
@@ -246,7 +250,7 @@ mod tests {
             gap.scope = format!("<!channel> {n} {}", gap.scope.repeat(100));
             report.gaps.push(gap);
         }
-        let hello = Hello::of(&report, None, None);
+        let hello = Hello::from_report(&report, None, None);
         let slack = slack_hello(&hello);
         let email = email_hello(&hello);
         for text in [slack.to_string(), email.html.clone()] {

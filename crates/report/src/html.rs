@@ -35,7 +35,7 @@ struct Section<'a> {
 
 /// The report as a self-contained page, with times in a time zone.
 pub fn html(report: &Report, zone: &Zone) -> String {
-    let page = Page::of(report, zone);
+    let page = Page::from_report(report, zone);
     let (detailed, others) = page.cards.split_at(page.cards.len().min(DETAILED));
     let rows = others.get(..IN_A_LINE).unwrap_or(others);
     let arranged = Arranged {
@@ -147,7 +147,7 @@ mod tests {
         let mut report = testing::small();
         report.findings[0].remedy.advice = "Run `ebb doctor` there.".to_owned();
         let page = html(&report, &Zone::utc());
-        let mail = for_mail(&Page::of(&report, &Zone::utc()));
+        let mail = for_mail(&Page::from_report(&report, &Zone::utc()));
         for text in [page, mail] {
             assert!(
                 text.contains("Run <code>ebb doctor</code> there."),
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_comes_from_outside_is_text_and_never_markup() {
         let page = html(&testing::hostile(), &Zone::utc());
-        let mail = for_mail(&Page::of(&testing::hostile(), &Zone::utc()));
+        let mail = for_mail(&Page::from_report(&testing::hostile(), &Zone::utc()));
         for text in [page, mail] {
             assert!(!text.contains("<script"), "{text}");
             assert!(text.contains("&lt;script&gt;"));

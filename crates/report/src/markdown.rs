@@ -24,8 +24,8 @@ const WIDEST: usize = 48;
 
 /// The report as GitHub Flavored Markdown, with times in a time zone.
 pub fn markdown(report: &Report, zone: &Zone) -> String {
-    let page = Page::of(report, zone);
-    let rows = Alike::of(&page.cards);
+    let page = Page::from_report(report, zone);
+    let rows = Alike::from_cards(&page.cards);
     let mut out = format!("# Ebb: {}\n\n", escaped(&page.headline));
     if let Some(simulated) = page.simulated_means {
         out.push_str(&format!("**{}**\n\n", escaped(simulated)));

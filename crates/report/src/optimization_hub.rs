@@ -66,7 +66,7 @@ struct Tag {
 
 impl Hub {
     /// Converts a finding of a report that was created at `at`.
-    pub fn of(finding: &Finding, at: Timestamp) -> Self {
+    pub fn from_finding(finding: &Finding, at: Timestamp) -> Self {
         let resource = &finding.resource;
         let arn = resource.id.strip_prefix("arn:").map(|_| &resource.id);
         let kind = resource_type(finding);

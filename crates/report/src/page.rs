@@ -72,7 +72,6 @@ pub struct Page {
     /// Saving by owner, the greatest first.
     pub owners: Vec<Bar>,
     /// Resources that were not evaluated, by reason.
-    #[serde(rename = "not_judged")]
     pub not_evaluated: Vec<Group>,
     /// Further sections: the bill and the advice of other services.
     pub supplements: Vec<Supplement>,
@@ -127,14 +126,14 @@ const WEAKER: &str = "No node has a probe: idle nodes are detected from metrics,
      and steps are not observed.";
 
 impl Page {
-    pub fn of(report: &Report, zone: &Zone) -> Self {
+    pub fn from_report(report: &Report, zone: &Zone) -> Self {
         let totals = &report.totals;
         let simulated = report.origin == Origin::Simulated;
         let greatest = report.findings.iter().map(|f| f.saving_or_zero()).max();
         let cards = report
             .findings
             .iter()
-            .map(|finding| Card::of(finding, report, greatest.unwrap_or_default(), zone));
+            .map(|finding| Card::from_finding(finding, report, greatest.unwrap_or_default(), zone));
         let priced = report.findings.iter().any(|finding| finding.cost.is_some());
         let saving = priced.then(|| totals.saving_a_month.to_string());
         Self {
@@ -161,8 +160,8 @@ impl Page {
             basis: groups::basis(report),
             cards: cards.collect(),
             owners: groups::owners(&report.findings),
-            not_evaluated: groups::not_evaluated(&report.not_judged),
-            supplements: supplement::of(report, zone),
+            not_evaluated: groups::not_evaluated(&report.not_evaluated),
+            supplements: supplement::supplements(report, zone),
             gaps: report
                 .gaps
                 .iter()

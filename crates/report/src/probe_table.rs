@@ -199,7 +199,7 @@ mod tests {
             records_dropped: 0,
             spool_bytes: Bytes(3 << 20),
             resident_bytes: Some(Bytes(21 << 20)),
-            cpu_share: Share::of(3, 1_000),
+            cpu_share: Share::from_parts(3, 1_000),
             clock_ahead_seconds: -180,
             version: "0.2.0".parse().ok(),
             problems: vec![ProbeProblem::EventsLost, ProbeProblem::WrongClock],

@@ -74,7 +74,7 @@ pub struct Reasons {
 
 impl Reasons {
     /// Reasons for one step.
-    pub fn of(step: &StepAdvice) -> Self {
+    pub fn from_step(step: &StepAdvice) -> Self {
         Self {
             reason_codes: codes(step),
             performance_risk: step.risk.oom_ppm.map(performance_risk),
@@ -227,7 +227,7 @@ mod tests {
             step.asks.memory = Some(Bytes::mib(1024));
             step.should_ask.cores = cores;
             step.should_ask.memory = mib;
-            assert_eq!(Reasons::of(&step).reason_codes, expect);
+            assert_eq!(Reasons::from_step(&step).reason_codes, expect);
         };
         use crate::reason_codes::ReasonCode as Code;
         let cores = |n| Some(MilliCores::cores(n));
@@ -255,7 +255,7 @@ mod tests {
         few.risk.oom_ppm = None;
         few.risk.samples_needed = 18;
         few.samples = 2;
-        let reasons = Reasons::of(&few);
+        let reasons = Reasons::from_step(&few);
         assert_eq!(
             (reasons.performance_risk, reasons.confidence),
             (None, Level::Low)
@@ -272,7 +272,11 @@ mod tests {
                 runs,
                 effective_tasks_millis: effective * 1_000,
             });
-            assert_eq!(Reasons::of(&one).confidence, expect, "{tasks} {runs}");
+            assert_eq!(
+                Reasons::from_step(&one).confidence,
+                expect,
+                "{tasks} {runs}"
+            );
         };
         check(21, 1, 1, Level::Low);
         check(300, 1, 5, Level::Medium);

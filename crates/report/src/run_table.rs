@@ -76,7 +76,7 @@ pub fn runs(
     let is_priced = runs
         .runs
         .iter()
-        .any(|run| costs.of(run).is_some_and(|one| one.cost.is_some()));
+        .any(|run| costs.cost_of(run).is_some_and(|one| one.cost.is_some()));
     let legend = match costs.rest() {
         _ if !is_priced => "",
         RestOfMachine::Apart => {
@@ -88,7 +88,8 @@ pub fn runs(
              used or reserved on its machines while it had tasks there."
         }
     };
-    let is_partial = |run: &WorkflowRun| costs.of(run).is_some_and(|cost| cost.is_partial(run));
+    let is_partial =
+        |run: &WorkflowRun| costs.cost_of(run).is_some_and(|cost| cost.is_partial(run));
     let partial = match runs.runs.iter().any(is_partial) {
         true => "≥: tasks before the days of the costs, or without a price, are missing.",
         false => "",
@@ -147,7 +148,7 @@ fn plus(amount: Usd) -> &'static str {
 }
 
 fn run_row(run: &WorkflowRun, costs: &RunCosts<'_>, zone: &Zone) -> [String; 10] {
-    let cost = costs.of(run);
+    let cost = costs.cost_of(run);
     let unused = cost.and_then(|cost| cost.unused_words(run));
     let cost = cost.and_then(|cost| cost.cost_words(run));
     [
@@ -179,8 +180,8 @@ pub fn runs_csv((runs, costs): (&Runs, &RunCosts<'_>)) -> String {
             run.from.to_string(),
             run.to.to_string(),
             crate::csv::slug(&run.origin),
-            dollars(costs.of(run).and_then(|cost| cost.cost)),
-            dollars(costs.of(run).and_then(|cost| cost.unused)),
+            dollars(costs.cost_of(run).and_then(|cost| cost.cost)),
+            dollars(costs.cost_of(run).and_then(|cost| cost.unused)),
             dollars(run.cost_breakdown.as_ref().map(|cost| cost.total)),
             dollars(run.cost_breakdown.as_ref().and_then(|cost| cost.per_sample)),
             dollars(
@@ -247,8 +248,8 @@ fn task_row(task: &TaskDetail, zone: &Zone) -> [String; 9] {
         zone.short_minute(task.started_at),
         duration(task).map_or_else(unknown, |time| HumanDuration(time).to_string()),
         state(task.end),
-        of(cores(task.peak_cores), cores(task.requested_cores)),
-        of(
+        used_of_requested(cores(task.peak_cores), cores(task.requested_cores)),
+        used_of_requested(
             bytes(task.peak_memory_bytes),
             bytes(task.requested_memory_bytes),
         ),
@@ -316,7 +317,7 @@ fn csv<T>(head: &str, rows: &[T], cells: impl Fn(&T) -> Vec<String>) -> String {
     out
 }
 
-fn of<T: Display>(used: Option<T>, requested: Option<T>) -> String {
+fn used_of_requested<T: Display>(used: Option<T>, requested: Option<T>) -> String {
     let shown = |value: Option<T>| value.map_or_else(unknown, |value| value.to_string());
     format!("{}/{}", shown(used), shown(requested))
 }

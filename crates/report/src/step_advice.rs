@@ -29,7 +29,7 @@ pub struct Reasoned<'a> {
 
 impl<'a> From<&'a StepAdvice> for Reasoned<'a> {
     fn from(step: &'a StepAdvice) -> Self {
-        let reasons = Reasons::of(step);
+        let reasons = Reasons::from_step(step);
         Self { step, reasons }
     }
 }

@@ -59,7 +59,9 @@ pub fn sort(steps: &mut [StepAdvice], by: Order) {
     let usage = |step: &StepAdvice| step.usage.unwrap_or_default();
     steps.sort_by(|a, b| {
         let order = match by {
-            Order::Saving => Saving::of(b).weight().total_cmp(&Saving::of(a).weight()),
+            Order::Saving => Saving::from_step(b)
+                .weight()
+                .total_cmp(&Saving::from_step(a).weight()),
             Order::Name => std::cmp::Ordering::Equal,
             Order::Cpu => {
                 Reverse(usage(a).asked_core_seconds).cmp(&Reverse(usage(b).asked_core_seconds))
@@ -81,7 +83,7 @@ struct Saving {
 }
 
 impl Saving {
-    fn of(step: &StepAdvice) -> Self {
+    fn from_step(step: &StepAdvice) -> Self {
         let Some(usage) = step.usage else {
             return Self::default();
         };
@@ -183,7 +185,7 @@ fn head(out: &mut String, summary: &Summary<'_>, steps: usize) {
 
 fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
     let totals = &summary.totals;
-    let all = || steps.iter().map(Saving::of);
+    let all = || steps.iter().map(Saving::from_step);
     let saved = all()
         .map(Saving::gain)
         .fold(Saving::default(), Saving::plus);
@@ -239,7 +241,7 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
 
 /// The share of the requested amount that was used; more than 100 % if the use exceeds the request.
 fn used_share(used: u64, requested: u64) -> String {
-    match Share::of(used, requested) {
+    match Share::from_parts(used, requested) {
         None => String::new(),
         Some(_) if used > requested => {
             format!("{} %", grouped(used.saturating_mul(100) / requested))
@@ -264,7 +266,7 @@ fn failures(out: &mut String, summary: &Summary<'_>) {
 fn top(out: &mut String, steps: &[StepAdvice]) {
     let mut saving: Vec<(Saving, &StepAdvice)> = steps
         .iter()
-        .map(|step| (Saving::of(step), step))
+        .map(|step| (Saving::from_step(step), step))
         .filter(|(saving, _)| saving.weight() > 0.0)
         .collect();
     saving.sort_by(|a, b| {

@@ -210,7 +210,7 @@ fn percent(ppm: u32) -> String {
 
 /// The lines below the figures of a step, with their headings.
 fn text_lines(step: &StepAdvice) -> Vec<(&'static str, String)> {
-    let reasons = Reasons::of(step);
+    let reasons = Reasons::from_step(step);
     let changes = step.should_ask != step.asks;
     let mut all = vec![
         ("why", why(step, &reasons)),
@@ -334,7 +334,7 @@ pub(crate) fn first_attempts(present: &PresentRequest) -> Option<String> {
             .then(|| format!("first attempts that ran out of memory: {}", each.join(", ")));
     }
     let (tasks, failed) = (present.tasks(), present.out_of_memory());
-    let share = Share::of(failed.into(), tasks.into()).filter(|_| failed > 0)?;
+    let share = Share::from_parts(failed.into(), tasks.into()).filter(|_| failed > 0)?;
     let request = (present.request.memory).map_or_else(
         || "the current request".to_owned(),
         |memory| memory.to_string(),

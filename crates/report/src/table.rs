@@ -44,7 +44,7 @@ const AT_LEAST: &str = "≥: at least, because earlier data of the node is no lo
 
 /// The report as a table, with times in a time zone.
 pub fn table(report: &Report, style: &TerminalStyle, zone: &Zone) -> String {
-    of_page(&Page::of(report, zone), style, usize::MAX)
+    of_page(&Page::from_report(report, zone), style, usize::MAX)
 }
 
 /// A prepared report as a table with at most `most` rows of findings.
@@ -76,7 +76,7 @@ enum Origins {
 }
 
 impl Origins {
-    fn of(cards: &[Card]) -> Self {
+    fn from_cards(cards: &[Card]) -> Self {
         match cards.iter().all(|card| card.simulated.is_some()) {
             true => Self::AllSimulated,
             false => Self::Mixed,
@@ -97,7 +97,8 @@ impl Sheet {
 
     fn head(&mut self, page: &Page) {
         if let Some(simulated) = page.simulated_means {
-            let all = !page.cards.is_empty() && Origins::of(&page.cards) == Origins::AllSimulated;
+            let all =
+                !page.cards.is_empty() && Origins::from_cards(&page.cards) == Origins::AllSimulated;
             self.paragraph(YELLOW, if all { ALL_SIMULATED } else { simulated }, 0);
         }
         self.paragraph("", &format!("{} · {}", page.at, page.scope), 0);
@@ -124,11 +125,11 @@ impl Sheet {
     }
 
     fn findings(&mut self, cards: &[Card], most: usize) {
-        let mut rows = Alike::of(cards);
+        let mut rows = Alike::from_cards(cards);
         rows.truncate(most);
-        let columns = Columns::of(&rows, self.terminal);
+        let columns = Columns::from_rows(&rows, self.terminal);
         self.line(DIM, &columns.head());
-        let origins = Origins::of(cards);
+        let origins = Origins::from_cards(cards);
         for row in &rows {
             let (line, id) = columns.row(row);
             self.line(BOLD, &line);

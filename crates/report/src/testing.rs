@@ -22,7 +22,7 @@ use ebb_model::report::cost_shares::{
     CostDay, CostDimension, CostName, CostShare, CostShares, CostSource, DayShare, RestKind,
 };
 use ebb_model::report::timeline::{NodeHours, Timeline};
-use ebb_model::report::{NotJudged, Report, Totals};
+use ebb_model::report::{NotEvaluated, Report, Totals};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::{InstanceType, NodeId, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
@@ -110,7 +110,7 @@ pub fn many_hostile(n: usize) -> Report {
         finding.remedy.advice.clone_from(&evil);
         finding.remedy.command = Some(evil.clone());
     }
-    for one in &mut report.not_judged {
+    for one in &mut report.not_evaluated {
         one.reason = format!("{evil}{}", one.resource);
         one.name = Some(evil.clone());
     }
@@ -184,7 +184,7 @@ pub fn several_days() -> Report {
     report
 }
 
-fn report(findings: Vec<Finding>, not_evaluated: Vec<NotJudged>) -> Report {
+fn report(findings: Vec<Finding>, not_evaluated: Vec<NotEvaluated>) -> Report {
     let mut totals = Totals {
         running_instances: 12,
         with_probe: 8,
@@ -199,7 +199,7 @@ fn report(findings: Vec<Finding>, not_evaluated: Vec<NotJudged>) -> Report {
         origin: Origin::Simulated,
         findings,
         exempt: Vec::new(),
-        not_judged: not_evaluated,
+        not_evaluated: not_evaluated,
         gaps: Vec::new(),
         totals,
         steps: Vec::new(),
@@ -380,8 +380,8 @@ fn cost(micros_an_hour: i64, basis: PriceBasis) -> Cost {
     }
 }
 
-fn not_evaluated(resource: &str, name: Option<&str>, reason: &str) -> NotJudged {
-    NotJudged {
+fn not_evaluated(resource: &str, name: Option<&str>, reason: &str) -> NotEvaluated {
+    NotEvaluated {
         resource: resource.to_owned(),
         name: name.map(str::to_owned),
         rule: "idle_node".to_owned(),

@@ -53,7 +53,7 @@ pub(crate) fn by_input(samples: &[Sample], policy: &SizingPolicy) -> Vec<SizedIn
         }
     }
     let least = sizes.first().zip(sizes.last());
-    let least = least.and_then(|(least, most)| Share::of(least.memory.0, most.memory.0));
+    let least = least.and_then(|(least, most)| Share::from_parts(least.memory.0, most.memory.0));
     match least.is_some_and(|share| share <= MUCH_LESS) {
         true => sizes,
         false => Vec::new(),

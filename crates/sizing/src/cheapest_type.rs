@@ -76,7 +76,7 @@ pub struct MachineSize {
 
 impl MachineSize {
     /// The size of a machine type.
-    pub fn of(spec: &TypeSpec) -> Self {
+    pub fn from_spec(spec: &TypeSpec) -> Self {
         Self {
             cores: MilliCores::cores(u64::from(spec.vcpus)),
             memory: usable(spec.memory),
@@ -188,7 +188,7 @@ mod tests {
                 cores: Some(MilliCores::cores(cores)),
                 memory: Some(Bytes::gib(gib)),
             };
-            let part = MachineSize::of(spec).share_of_price(
+            let part = MachineSize::from_spec(spec).share_of_price(
                 UsdPerHour::from_micros(768_000),
                 request,
                 gpus,

@@ -23,7 +23,7 @@ pub struct Family(String);
 
 impl Family {
     /// The family of a type.
-    pub fn of(name: &InstanceType) -> Self {
+    pub fn from_name(name: &InstanceType) -> Self {
         let family = name.as_str().split('.').next().unwrap_or_default();
         Self(family.to_owned())
     }
@@ -189,7 +189,7 @@ impl Speeds {
 
     /// The speed of the cores of a type; `None` without published data for its family.
     pub fn cores(&self, spec: &TypeSpec) -> Option<Cores> {
-        let family = Family::of(&spec.name);
+        let family = Family::from_name(&spec.name);
         let correction = self.corrections.get(&family).copied().unwrap_or(0.0);
         let loaded = family.published()? * correction.exp();
         let vcpus = f64::from(spec.vcpus);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_familys_speed_is_read_from_its_processor() {
         let check = |name: &str, expect: Option<f64>| {
-            let family = Family::of(&InstanceType::new(name).expect("a type"));
+            let family = Family::from_name(&InstanceType::new(name).expect("a type"));
             assert_eq!(family.published(), expect, "{name}");
         };
         check("m5.large", Some(1.0));

@@ -37,7 +37,7 @@ pub fn from_averages(samples: &[Sample], policy: &SizingPolicy) -> Option<FewerC
         return None;
     }
     let counted = counted(samples, policy);
-    let averages: Option<Vec<Average>> = counted.into_iter().map(Average::of).collect();
+    let averages: Option<Vec<Average>> = counted.into_iter().map(Average::from_sample).collect();
     let averages = averages?;
     let allowed = averages.iter().map(|one| one.allowed).fold(0.0, f64::max);
     let bound = f64::from(policy.max_slowdown_ppm) / 1e6;
@@ -76,7 +76,7 @@ struct Average {
 }
 
 impl Average {
-    fn of(sample: &Sample) -> Option<Self> {
+    fn from_sample(sample: &Sample) -> Option<Self> {
         let allowed = sample.allowed_cores?.as_cores();
         // More than allowed: the task was not limited, and used all available cores at once.
         let busy = sample.mean_cores?.as_cores();

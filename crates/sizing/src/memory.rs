@@ -197,7 +197,7 @@ impl MemoryHistory {
     /// shape differ only by their margin, and share the sample.
     fn ask(&self, input: Option<Bytes>) -> [Option<ModelRequest>; MODELS.len()] {
         let by_shape = SHAPES.map(|shape| {
-            let sample = Sample::of(&self.runs, shape, input)?;
+            let sample = Sample::from_runs(&self.runs, shape, input)?;
             let least = (self.oom_share < 1.0).then(|| sample.exceeded_by(self.oom_share));
             Some((Ladder::cheapest(&sample), least, sample))
         });

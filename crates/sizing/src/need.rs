@@ -179,15 +179,15 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
         .collect();
     let samples = known.as_slice();
     let missing = (policy.confident_samples as usize).saturating_sub(all.len());
-    let spread = Spread::of(samples).filter(|_| !peaks.is_empty());
+    let spread = Spread::from_samples(samples).filter(|_| !peaks.is_empty());
     let sized = spread.map(|spread| sized_memory(samples, missing, &spread, policy));
     let by_input = by_input::by_input(all, policy);
-    let similar = input.and_then(|input| SimilarInputs::of(input, &by_input, samples));
+    let similar = input.and_then(|input| SimilarInputs::find(input, &by_input, samples));
     let (samples, peaks, spread, sized) = match &similar {
         Some(similar) => (
             similar.samples.as_slice(),
             known_peaks(&similar.samples),
-            Spread::of(&similar.samples),
+            Spread::from_samples(&similar.samples),
             sized.and_then(|sized| similar.size(sized)),
         ),
         None => (samples, peaks, spread, sized),
@@ -289,7 +289,7 @@ struct SimilarInputs {
 
 impl SimilarInputs {
     /// `None` if the input does not explain the memory.
-    fn of(input: Bytes, by_input: &[SizedInput], samples: &[Sample]) -> Option<Self> {
+    fn find(input: Bytes, by_input: &[SizedInput], samples: &[Sample]) -> Option<Self> {
         by_input.first()?;
         let at = by_input.partition_point(|sized| sized.input < input);
         let smaller = at.checked_sub(1).map(|smaller| by_input[smaller].input);

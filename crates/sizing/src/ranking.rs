@@ -41,7 +41,7 @@ pub fn rank<'a>(
     for offer in offers {
         let estimate = estimates
             .entry(&offer.spec.name)
-            .or_insert_with(|| estimate::Estimate::of(step, offer.spec, limits, speeds));
+            .or_insert_with(|| estimate::Estimate::new(step, offer.spec, limits, speeds));
         let placed = estimate.and_then(|estimate| price::place(step, offer, limits, estimate));
         match placed {
             Ok(ranked) => ranking.ranked.push(ranked),

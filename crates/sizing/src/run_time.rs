@@ -40,7 +40,7 @@ pub struct ObservedRunTime {
 
 impl ObservedRunTime {
     /// A task with a run time in seconds.
-    pub fn of(seconds: f64, cores: MilliCores) -> Self {
+    pub fn new(seconds: f64, cores: MilliCores) -> Self {
         let wall = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         Self { wall, cores }
     }

@@ -58,13 +58,13 @@ pub(crate) struct Spread {
 impl Spread {
     /// `None` without a known peak. Peaks below the smallest step of requests count as that step,
     /// because smaller differences do not matter.
-    pub(crate) fn of(samples: &[Sample]) -> Option<Self> {
+    pub(crate) fn from_samples(samples: &[Sample]) -> Option<Self> {
         let peaks: Vec<(Cell, f64)> = samples
             .iter()
             .enumerate()
             .filter_map(|(index, sample)| {
                 let peak = sample.peak_memory?.bytes.max(MEMORY_STEP);
-                Some((Cell::of(sample, index), (peak.0 as f64).ln()))
+                Some((Cell::new(sample, index), (peak.0 as f64).ln()))
             })
             .collect();
         if peaks.is_empty() {
@@ -131,7 +131,7 @@ struct Cell {
 }
 
 impl Cell {
-    fn of(sample: &Sample, index: usize) -> Self {
+    fn new(sample: &Sample, index: usize) -> Self {
         Self {
             run: sample.pipeline_run,
             sample: sample.sample.ok_or(index),
@@ -180,7 +180,7 @@ struct ObservedVariance {
 
 impl ObservedVariance {
     /// A variance from a sum of squares. `noise` is the contribution of the part below.
-    fn of(squares: f64, freedom: f64, noise: f64, is_apart: bool) -> Self {
+    fn new(squares: f64, freedom: f64, noise: f64, is_apart: bool) -> Self {
         let value = match freedom > 0.0 {
             true => (squares / freedom - noise).max(0.0),
             false => 0.0,
@@ -215,11 +215,11 @@ fn observed_variances(
         .iter()
         .map(|(cell, group)| (group.mean() - of_run(&cell.run)).powi(2));
     let of_runs = runs.values().map(|group| (group.mean() - mean).powi(2));
-    let task = ObservedVariance::of(within.sum(), n - c, 0.0, n > c);
+    let task = ObservedVariance::new(within.sum(), n - c, 0.0, n > c);
     let noise = task.value * c / n;
-    let sample = ObservedVariance::of(between.sum(), c - r, noise, c > r || r <= 1.0);
+    let sample = ObservedVariance::new(between.sum(), c - r, noise, c > r || r <= 1.0);
     let noise = sample.value * r / c;
-    let run = ObservedVariance::of(of_runs.sum(), r - 1.0, noise, true);
+    let run = ObservedVariance::new(of_runs.sum(), r - 1.0, noise, true);
     Parts { run, sample, task }
 }
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     fn spread(samples: &[Sample]) -> Spread {
-        Spread::of(samples).expect("peaks")
+        Spread::from_samples(samples).expect("peaks")
     }
 
     #[test]

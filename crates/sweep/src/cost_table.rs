@@ -20,7 +20,7 @@ pub(crate) async fn write(
         return None;
     }
     let result = append(event_log, &mut rows, written).await;
-    Some(Failure::of("costs in the lake", &result.err()?))
+    Some(Failure::new("costs in the lake", &result.err()?))
 }
 
 async fn append(

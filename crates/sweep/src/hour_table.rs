@@ -19,7 +19,7 @@ pub(crate) async fn write(
             *newest = number;
             None
         }
-        Err(error) => Some(Failure::of("hours of nodes in the lake", &error)),
+        Err(error) => Some(Failure::new("hours of nodes in the lake", &error)),
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) async fn keep_up(
             Ok(counts) => result.counts.add(counts),
             Err(error) => result
                 .failures
-                .push(Failure::of("upkeep of the lake", &error)),
+                .push(Failure::new("upkeep of the lake", &error)),
         }
     }
     result

@@ -88,14 +88,14 @@ pub async fn write(objects: &dyn Objects, details: &Details) -> Result<(), Publi
     let explanations = &details.explanations;
     let count = |groups: &BTreeMap<String, TaskGroup>| {
         let tasks = groups.values().map(|group| group.tasks.len()).sum();
-        ShardCount::of(groups.len(), tasks)
+        ShardCount::from_counts(groups.len(), tasks)
     };
     let mut index = DetailIndex {
         schema: DetailIndex::SCHEMA.to_owned(),
         at: groups.at,
         nodes: count(&groups.nodes),
         steps: count(&groups.steps),
-        explanations: ShardCount::of(explanations.by_resource.len(), 0),
+        explanations: ShardCount::from_counts(explanations.by_resource.len(), 0),
         explanations_left_out: explanations.left_out,
         runs_left_out: groups.runs.len().saturating_sub(runs.len()),
         runs,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_analysis::evaluate::{Details, judge_in_detail};
+use ebb_analysis::evaluate::{Details, evaluate_in_detail};
 use ebb_analysis::explain::{Explanation, explain};
 use ebb_analysis::facts::Facts;
 use ebb_analysis::step_history::name_explanation::{NameExplanation, explain_names};
@@ -203,7 +203,6 @@ pub struct Summary {
     /// Findings that decisions set aside.
     pub set_aside: usize,
     /// How many resources were not evaluated.
-    #[serde(rename = "not_judged")]
     pub not_evaluated: usize,
     /// Data that could not be read.
     pub gaps: Vec<Gap>,
@@ -214,7 +213,6 @@ pub struct Summary {
     /// Keys of the report files that were written.
     pub published: Vec<String>,
     /// Channels that sent notifications.
-    #[serde(rename = "told")]
     pub notified_channels: Vec<String>,
     /// How many of the failures are notifications that were not sent.
     pub failed_notifications: usize,
@@ -235,7 +233,7 @@ impl Summary {
             grown: history.at_stage(Stage::Grown),
             resolved: history.resolved_at(report.at),
             set_aside: history.set_aside.len(),
-            not_evaluated: report.not_judged.len(),
+            not_evaluated: report.not_evaluated.len(),
             gaps: report.gaps,
             totals: report.totals,
             probe_problems: report.probe_problems,
@@ -345,7 +343,7 @@ pub async fn sweep(
     folder.remember(&mut work, memory).await?;
     // The last steps, so that nothing else lacks time.
     let detailed = publish_details::write(ports.objects, &details).await;
-    failures.extend(detailed.err().map(|error| Failure::of("details", &error)));
+    failures.extend(detailed.err().map(|error| Failure::new("details", &error)));
     // Upkeep needs memory, and nothing else needs these any more.
     drop((details, work, others));
     let policy = &config.policy.lake;
@@ -571,7 +569,7 @@ async fn collect_and_evaluate(
     let mut kept = cache::load(ports.objects).await;
     let when = (&config.policy, now);
     let outcome =
-        scan::collect_and_decide(&ports.account, before, &mut kept, when, judge_in_detail).await;
+        scan::collect_and_decide(&ports.account, before, &mut kept, when, evaluate_in_detail).await;
     let (mut report, mut details) = outcome.decided;
     let Remembered {
         lives,
@@ -642,5 +640,5 @@ async fn keep_findings(event_log: &dyn EventLog, report: &Report) -> Option<Fail
         known: None,
     };
     let appended = event_log.append_findings(&rows, &batch).await;
-    Some(Failure::of("lake", &appended.err()?))
+    Some(Failure::new("lake", &appended.err()?))
 }

@@ -3,7 +3,7 @@
 //! shows that.
 
 use ebb_analysis::evaluate::faulty_nodes::evaluate_without_faulty_nodes;
-use ebb_analysis::evaluate::{Details, judge, judge_in_detail};
+use ebb_analysis::evaluate::{Details, evaluate, evaluate_in_detail};
 use ebb_analysis::explain::Explanation;
 use ebb_analysis::explain::explain;
 use ebb_analysis::facts::Facts;
@@ -57,7 +57,7 @@ pub async fn explained(
 ) -> (Report, Option<Explanation>) {
     let decide = |facts: &Facts<'_>| {
         let explanation = resource.map(|resource| explain(facts, resource));
-        (judge(facts), explanation)
+        (evaluate(facts), explanation)
     };
     let ((report, explanation), own_cost) = scan_known(account, known, when, decide).await;
     (Report { own_cost, ..report }, explanation)
@@ -69,7 +69,7 @@ pub async fn detailed(
     known: &Known,
     when: (&Policy, Timestamp),
 ) -> (Report, Details) {
-    let ((report, details), own_cost) = scan_known(account, known, when, judge_in_detail).await;
+    let ((report, details), own_cost) = scan_known(account, known, when, evaluate_in_detail).await;
     (Report { own_cost, ..report }, details)
 }
 

@@ -107,7 +107,7 @@ async fn net_cost_by_hour_is_the_price_and_every_day_adds_up() {
         assert_eq!(day.by_service.values().copied().sum::<Usd>(), day.billed);
     }
     let reasons: Vec<_> = report
-        .not_judged
+        .not_evaluated
         .iter()
         .map(|one| one.reason.as_str())
         .collect();

@@ -86,7 +86,7 @@ pub enum Activity {
 
 /// Activity of the interval of a heartbeat. An unknown signal makes nothing active; coverage shows
 /// that it was not observed.
-pub fn of(heartbeat: &Heartbeat, policy: &ActivityPolicy) -> Activity {
+pub fn classify(heartbeat: &Heartbeat, policy: &ActivityPolicy) -> Activity {
     let Some(length) = heartbeat.end.since(heartbeat.start) else {
         return Activity::Quiet;
     };
@@ -142,7 +142,7 @@ mod tests {
             let mut h = heartbeat(BootClock::default(), minute);
             h.workload = workload;
             h.typed_ago = typed_ago.map(Duration::from_secs);
-            assert_eq!(of(&h, &ActivityPolicy::default()), expect);
+            assert_eq!(classify(&h, &ActivityPolicy::default()), expect);
         };
         let none = Usage::default();
         let cpu = |ms| Usage {
@@ -192,6 +192,6 @@ mod tests {
     fn a_floor_is_scaled_to_the_interval() {
         let mut h = heartbeat(BootClock::default(), BootClock::from_nanos(2_000_000_000));
         h.workload.cpu = Some(CpuTime::from_millis(40));
-        assert_eq!(of(&h, &ActivityPolicy::default()), Activity::Cpu);
+        assert_eq!(classify(&h, &ActivityPolicy::default()), Activity::Cpu);
     }
 }

@@ -184,7 +184,7 @@ impl Share {
     }
 
     /// The share of `part` in `whole`; `None` if `whole` is zero.
-    pub fn of(part: u64, whole: u64) -> Option<Self> {
+    pub fn from_parts(part: u64, whole: u64) -> Option<Self> {
         Self::of_wide(part.into(), whole.into())
     }
 

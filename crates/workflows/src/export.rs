@@ -74,7 +74,7 @@ impl Form {
     }
 
     /// The form with this name; `None` if there is none.
-    pub fn of(slug: &str) -> Option<Self> {
+    pub fn from_slug(slug: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.slug() == slug)
     }
 

@@ -70,12 +70,13 @@ pub enum Kind {
 /// Whether a file with this first line is a trace of Nextflow without requests. Of two records of one
 /// task, the first counts, so such a file should be read after others.
 pub fn is_trace_without_requests(line: &str) -> bool {
-    Kind::of(line) == Some(Kind::Nextflow) && nextflow::Trace::is_without_requests(line)
+    Kind::from_first_line(line) == Some(Kind::Nextflow)
+        && nextflow::Trace::is_without_requests(line)
 }
 
 impl Kind {
     /// The kind of a file by its first line; `None` if it is unknown.
-    fn of(line: &str) -> Option<Self> {
+    fn from_first_line(line: &str) -> Option<Self> {
         if sacct::Accounting::is_header(line) {
             Some(Self::Sacct)
         } else if squeue::Queue::is_header(line) {
@@ -367,7 +368,7 @@ impl Import {
         bytes: impl Read,
         mut progress: impl FnMut(u64),
     ) -> Result<BadLines, ImportError> {
-        let mut opened = OpenFile::of(source, bytes)?;
+        let mut opened = OpenFile::open(source, bytes)?;
         let mut parser = self.parser(opened.kind, source, &opened.first)?;
         let bad = opened.read(parser.as_mut(), source.path, self, &mut progress)?;
         if !opened.has_rows {
@@ -385,8 +386,8 @@ impl Import {
         first: &str,
     ) -> Result<Box<dyn Parser>, ImportError> {
         Ok(match kind {
-            Kind::Nextflow => Box::new(nextflow::Trace::of(first)?),
-            Kind::Sacct => Box::new(sacct::Accounting::of(first)?),
+            Kind::Nextflow => Box::new(nextflow::Trace::from_header(first)?),
+            Kind::Sacct => Box::new(sacct::Accounting::from_header(first)?),
             Kind::Squeue => return Err(ImportError::NoUsage),
             Kind::Snakemake => {
                 let snakefile = self.snakefile.as_ref();
@@ -394,7 +395,7 @@ impl Import {
                     naming: &self.naming,
                     snakefile,
                 };
-                Box::new(snakemake::Benchmark::of(source, first, rules)?)
+                Box::new(snakemake::Benchmark::open(source, first, rules)?)
             }
         })
     }
@@ -446,14 +447,14 @@ struct OpenFile<'a> {
 }
 
 impl<'a> OpenFile<'a> {
-    fn of(source: &Source<'_>, bytes: impl Read + 'a) -> Result<Self, ImportError> {
+    fn open(source: &Source<'_>, bytes: impl Read + 'a) -> Result<Self, ImportError> {
         let mut content = unpack(bytes)?;
         let mut lines = match nextflow_report::is_html(content.fill_buf()?) {
-            true => Lines::of(Cursor::new(nextflow_report::to_trace(content)?))?,
+            true => Lines::open(Cursor::new(nextflow_report::to_trace(content)?))?,
             false => Lines::of_unpacked(content),
         };
         let first = first_line(&mut lines)?;
-        let kind = source.kind.or_else(|| Kind::of(&first));
+        let kind = source.kind.or_else(|| Kind::from_first_line(&first));
         Ok(Self {
             kind: kind.ok_or_else(|| unknown(&first))?,
             lines,

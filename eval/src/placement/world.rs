@@ -81,7 +81,7 @@ fn between(rng: &mut Rng, low: f64, high: f64) -> f64 {
 fn maker(spec: &TypeSpec) -> usize {
     match spec.architecture {
         Architecture::Arm64 => 0,
-        _ if Family::of(&spec.name).as_str().contains('a') => 1,
+        _ if Family::from_name(&spec.name).as_str().contains('a') => 1,
         _ => 2,
     }
 }
@@ -98,7 +98,7 @@ impl World {
         let mut family_truth: BTreeMap<Family, f64> = BTreeMap::new();
         let mut types = Vec::new();
         for (spec, _) in catalogue.types_in(&home) {
-            let family = Family::of(&spec.name);
+            let family = Family::from_name(&spec.name);
             let plain = !spec.metal && !spec.burstable && spec.gpus.is_none();
             let Some(published) = family.published().filter(|_| plain) else {
                 continue;
@@ -223,8 +223,8 @@ impl World {
                 continue;
             };
             observed.push(Observed {
-                from: Family::of(&task.observed_on.name),
-                to: Family::of(&other.name),
+                from: Family::from_name(&task.observed_on.name),
+                to: Family::from_name(&other.name),
                 log_excess: (truth / predicted.wall.as_secs_f64()).ln(),
                 crowding: crowded(task, other) - crowded(task, task.observed_on),
             });
@@ -278,7 +278,9 @@ impl World {
                         per_hour,
                         zones: None,
                     };
-                    let spot = self.spot.get(&(region.clone(), Family::of(&spec.name)));
+                    let spot = self
+                        .spot
+                        .get(&(region.clone(), Family::from_name(&spec.name)));
                     let spot = spot.map(|spot| Offer {
                         market: Market::Spot(spot.published_interruptions),
                         per_hour: UsdPerHour::from_micros(
@@ -317,7 +319,7 @@ impl World {
     /// The true cost of a run.
     pub(crate) fn truth(&self, task: &Task, offer: &Offer<'_>) -> f64 {
         let hours = self.seconds(task, offer.spec) / 3600.0;
-        let family = (offer.region.clone(), Family::of(&offer.spec.name));
+        let family = (offer.region.clone(), Family::from_name(&offer.spec.name));
         let machine_hours = match offer.market {
             Market::OnDemand => hours,
             Market::Spot(_) => self.spot[&family].truth.hours_to_end(hours),

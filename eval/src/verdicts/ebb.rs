@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_analysis::evaluate::judge;
+use ebb_analysis::evaluate::evaluate;
 use ebb_analysis::facts::Facts;
 use ebb_catalog::catalog::Catalogue;
 use ebb_model::finding_kind::FindingKind;
@@ -42,7 +42,7 @@ pub(super) fn says(set: &Set, history: &History) -> Says {
     let mut inventory = Inventory::default();
     inventory.instances.insert(node.clone(), instance(&node));
     let now = placed.end + Duration::from_secs(5);
-    let report = judge(&Facts {
+    let report = evaluate(&Facts {
         now,
         state: &state,
         hours: &hours,
@@ -61,7 +61,7 @@ pub(super) fn says(set: &Set, history: &History) -> Says {
     if report.findings.iter().any(|f| is_idle(f.kind)) {
         return Says::Idle;
     }
-    match report.not_judged.is_empty() {
+    match report.not_evaluated.is_empty() {
         true => Says::Used,
         false => Says::Undetermined,
     }

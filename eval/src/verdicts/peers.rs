@@ -17,7 +17,7 @@ struct Metrics {
 
 impl Metrics {
     /// The metrics of the last `days` days.
-    fn of(set: &Set, history: &History, days: usize) -> Self {
+    fn from_history(set: &Set, history: &History, days: usize) -> Self {
         let mut minutes: Vec<_> = set.minutes(history).collect();
         minutes.drain(..minutes.len().saturating_sub(days * DAY));
         Self { minutes }
@@ -72,7 +72,7 @@ fn idle_if(is_idle: bool) -> Says {
 /// Peak CPU below 5 % and less than 5 MB a day over 14 days; a GPU must be inactive for more than
 /// 99 % of the time.
 pub(super) fn compute_optimizer(set: &Set, history: &History) -> Says {
-    let metrics = Metrics::of(set, history, 14);
+    let metrics = Metrics::from_history(set, history, 14);
     if metrics.has_gpu() {
         return idle_if(!metrics.gpu_busy(0.01));
     }
@@ -82,14 +82,14 @@ pub(super) fn compute_optimizer(set: &Set, history: &History) -> Says {
 
 /// A daily mean of at most 10 % and at most 5 MB on 4 or more of 14 days.
 pub(super) fn trusted_advisor(set: &Set, history: &History) -> Says {
-    let metrics = Metrics::of(set, history, 14);
+    let metrics = Metrics::from_history(set, history, 14);
     let low = |day: &&[Interval]| mean(day) <= 0.1 && network(day) <= 5_000_000;
     idle_if(metrics.days().filter(low).count() >= 4)
 }
 
 /// A mean of at most 5 % and 1,000 bytes a second over 7 days.
 pub(super) fn optscale(set: &Set, history: &History) -> Says {
-    let metrics = Metrics::of(set, history, 7);
+    let metrics = Metrics::from_history(set, history, 7);
     let a_second = network(&metrics.minutes) as f64 / (60 * metrics.minutes.len()) as f64;
     idle_if(mean(&metrics.minutes) <= 0.05 && a_second <= 1_000.0)
 }
@@ -97,7 +97,7 @@ pub(super) fn optscale(set: &Set, history: &History) -> Says {
 /// Mean CPU below 5 % over 7 days. A GPU at 50 % or 1 GB of network traffic means in use. Peak CPU
 /// of 30 % on two days means undetermined.
 pub(super) fn awsspectre(set: &Set, history: &History) -> Says {
-    let metrics = Metrics::of(set, history, 7);
+    let metrics = Metrics::from_history(set, history, 7);
     let busy = metrics.mean_gpu() >= 0.5 || network(&metrics.minutes) >= 1_000_000_000;
     if busy || mean(&metrics.minutes) >= 0.05 {
         return Says::Used;

@@ -201,7 +201,7 @@ fn run_document_of(tasks: usize) -> Vec<u8> {
         })
     });
     let tasks: Vec<serde_json::Value> = tasks.collect();
-    let entry = PartEntry::of((0, tasks.len()), b"", None);
+    let entry = PartEntry::new((0, tasks.len()), b"", None);
     let list = serde_json::json!({
         "schema": TaskList::SCHEMA, "at": now(), "origin": "measured", "tasks": tasks,
         "left_out": 0,

@@ -37,7 +37,7 @@ pub(super) fn policy(input: &[u8]) -> Outcome {
     {
         render_all(&report, &Before::default());
     }
-    Outcome::of(&policy)
+    Outcome::from_result(&policy)
 }
 
 pub(super) fn policies() -> Vec<Vec<u8>> {
@@ -62,7 +62,7 @@ pub(super) fn metrics_csv(input: &[u8]) -> Outcome {
         // The name of the file is not from the input.
         render_all(report, &Before::default());
     }
-    Outcome::of(&report)
+    Outcome::from_result(&report)
 }
 
 pub(super) fn metrics() -> Vec<Vec<u8>> {
@@ -94,7 +94,7 @@ pub(super) fn billing_export(input: &[u8]) -> Outcome {
         block_on(bill.by_day(now, &names)).expect("it needs no service");
         bill.gaps(now);
     }
-    Outcome::of(&bill)
+    Outcome::from_result(&bill)
 }
 
 pub(super) fn bills() -> Vec<Vec<u8>> {
@@ -133,7 +133,7 @@ pub(super) fn cost_export(input: &[u8]) -> Outcome {
     } else {
         Ok(days)
     };
-    Outcome::of(&read)
+    Outcome::from_result(&read)
 }
 
 pub(super) fn cost_exports() -> Vec<Vec<u8>> {
@@ -238,7 +238,7 @@ pub(super) fn records() -> Vec<Vec<u8>> {
 pub(super) fn snakefile(input: &[u8]) -> Outcome {
     let (path, listing) = first_line(input);
     let snakefile = Snakefile::read(listing);
-    let outcome = Outcome::of(&snakefile);
+    let outcome = Outcome::from_result(&snakefile);
     if let Ok(snakefile) = snakefile {
         let mut import = Import::default().with_snakefile(snakefile);
         let source = Source {

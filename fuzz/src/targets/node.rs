@@ -35,7 +35,7 @@ pub(super) fn label_request(input: &[u8]) -> Outcome {
             );
         }
     }
-    Outcome::of(&parsed)
+    Outcome::from_result(&parsed)
 }
 
 pub(super) fn labels() -> Vec<Vec<u8>> {
@@ -59,7 +59,7 @@ pub(super) fn snakemake_arguments(input: &[u8]) -> Outcome {
             assert!(!value.chars().any(char::is_control), "{value:?}");
         }
     }
-    Outcome::of(&parsed.ok_or(()))
+    Outcome::from_result(&parsed.ok_or(()))
 }
 
 pub(super) fn arguments() -> Vec<Vec<u8>> {
@@ -88,7 +88,7 @@ pub(super) fn container_names(input: &[u8]) -> Outcome {
     }
     let name = podman::name_in_monitor(input, CONTAINER);
     assert!(name.is_none_or(|name| name.len() <= SchedulerLabels::MAX_VALUE_BYTES));
-    Outcome::of(&parsed)
+    Outcome::from_result(&parsed)
 }
 
 const CONTAINER: &str = "ab2a67ba7496a32bee534a9a9a3d61c2ac001ac0fa13313e350bd292e8a3d053";
@@ -171,7 +171,7 @@ pub(super) fn probe_rules(input: &[u8]) -> Outcome {
             let _ = (rules.show_program(program), rules.shown_path(&long));
         }
     }
-    Outcome::of(&rules)
+    Outcome::from_result(&rules)
 }
 
 pub(super) fn rules() -> Vec<Vec<u8>> {
@@ -187,7 +187,7 @@ pub(super) fn probe_configuration(input: &[u8]) -> Outcome {
     if let Ok(config) = &config {
         let _ = (config.state_dir(), config.scans(), config.cloud());
     }
-    Outcome::of(&config)
+    Outcome::from_result(&config)
 }
 
 pub(super) fn configurations() -> Vec<Vec<u8>> {

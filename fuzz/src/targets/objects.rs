@@ -235,7 +235,7 @@ pub(super) fn decisions(input: &[u8]) -> Outcome {
         };
         render_all(&crate::targets::files::demo_report(), &before);
     }
-    Outcome::of(&loaded)
+    Outcome::from_result(&loaded)
 }
 
 pub(super) fn all_decisions() -> Vec<Vec<u8>> {
@@ -289,7 +289,7 @@ pub(super) fn prices(input: &[u8]) -> Outcome {
         let report = evaluate(&known, &Policy::default(), now());
         render_all(&report, &Before::default());
     }
-    Outcome::of(&loaded)
+    Outcome::from_result(&loaded)
 }
 
 pub(super) fn all_prices() -> Vec<Vec<u8>> {
@@ -303,7 +303,7 @@ pub(super) fn report(input: &[u8]) -> Outcome {
     if let Ok(report) = &read {
         render_all(report, &Before::default());
     }
-    Outcome::of(&read)
+    Outcome::from_result(&read)
 }
 
 pub(super) fn reports() -> Vec<Vec<u8>> {
@@ -326,7 +326,7 @@ pub(super) fn lake_log(input: &[u8]) -> Outcome {
         let Ok(lake) = Lake::open(&url).await else {
             return Outcome::Refused;
         };
-        Outcome::of(&lake.heartbeats_since(Commits::after(None)).await)
+        Outcome::from_result(&lake.heartbeats_since(Commits::after(None)).await)
     })
 }
 

@@ -206,7 +206,7 @@ pub(super) fn object_key(input: &[u8]) -> Outcome {
     if let Err(refusal) = &key {
         assert!(!refusal.to_string().contains('\u{1b}'), "{refusal:?}");
     }
-    match (sender, Outcome::of(&key)) {
+    match (sender, Outcome::from_result(&key)) {
         (Ok(_), _) => Outcome::Accepted,
         (Err(_), outcome) => outcome,
     }

@@ -96,7 +96,7 @@ impl Report {
             steps,
             probe,
         };
-        let activity = activity::of(&heartbeat, &ActivityPolicy::default());
+        let activity = activity::classify(&heartbeat, &ActivityPolicy::default());
         let was_quiet = self
             .last
             .replace(activity)

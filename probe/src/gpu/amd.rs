@@ -187,7 +187,7 @@ fn busy(client: &Client, before: &Engines, since: Option<Duration>) -> Option<Sh
         return Some(Share::NONE);
     };
     let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-    Share::of(longest.min(since), since)
+    Share::from_parts(longest.min(since), since)
 }
 
 fn both(a: &GpuProcess, b: &GpuProcess) -> GpuProcess {

@@ -168,8 +168,9 @@ impl IntervalTotals {
     pub(crate) fn coverage(&self, end: BootClock, lost: u64, network: Option<Bytes>) -> Coverage {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let whole = end.since(self.start).unwrap_or_default();
-        let scanned_share = Share::of(nanos(self.covered), nanos(whole)).unwrap_or(Share::NONE);
-        let events = Share::of(self.events, self.events.saturating_add(lost));
+        let scanned_share =
+            Share::from_parts(nanos(self.covered), nanos(whole)).unwrap_or(Share::NONE);
+        let events = Share::from_parts(self.events, self.events.saturating_add(lost));
         Coverage {
             cpu: Some(scanned_share),
             memory: Some(scanned_share),

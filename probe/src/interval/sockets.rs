@@ -35,7 +35,7 @@ impl TrafficDelta {
         self.received.saturating_add(self.sent)
     }
 
-    fn of(socket: &Socket) -> Self {
+    fn from_socket(socket: &Socket) -> Self {
         Self {
             received: socket.received,
             sent: socket.sent,
@@ -90,9 +90,9 @@ impl Sockets {
         match self.open.remove(&socket.id) {
             Some(open) => (
                 socket.owner.or(open.owner),
-                TrafficDelta::of(socket).since(&open.counted),
+                TrafficDelta::from_socket(socket).since(&open.counted),
             ),
-            None => (socket.owner, TrafficDelta::of(socket)),
+            None => (socket.owner, TrafficDelta::from_socket(socket)),
         }
     }
 
@@ -109,7 +109,7 @@ impl Sockets {
         &mut self,
         socket: &Socket,
     ) -> Option<(Option<ProcessKey>, TrafficDelta)> {
-        let now = TrafficDelta::of(socket);
+        let now = TrafficDelta::from_socket(socket);
         if let Some(open) = self.open.get_mut(&socket.id) {
             if open.missed_lists == 0 {
                 return None;

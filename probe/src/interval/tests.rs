@@ -494,13 +494,13 @@ fn what_was_not_seen_is_missing_from_the_coverage() {
     // Five minutes of suspend: only three periods count as covered.
     scan(&mut aggregator, 311_000, &[]);
     let interval = aggregator.close(at(311_000), 0, None);
-    assert_eq!(interval.coverage.cpu, Share::of(40, 310));
+    assert_eq!(interval.coverage.cpu, Share::from_parts(40, 310));
     assert_eq!(interval.coverage.short_processes, Some(Share::ALL));
     // One event was received and three were lost; earlier losses do not count again.
     run_in_task(&mut aggregator, 60, 312_000);
     scan(&mut aggregator, 321_000, &[]);
     let interval = aggregator.close(at(321_000), 6, None);
-    assert_eq!(interval.coverage.short_processes, Share::of(2, 8));
+    assert_eq!(interval.coverage.short_processes, Share::from_parts(2, 8));
     scan(&mut aggregator, 331_000, &[]);
     assert_eq!(
         aggregator

@@ -25,7 +25,7 @@ pub(super) struct ProgramFiles {
 }
 
 impl ProgramFiles {
-    pub(super) fn of(program: PathBuf) -> Self {
+    pub(super) fn new(program: PathBuf) -> Self {
         Self {
             new: with_suffix(&program, ".new"),
             previous: with_suffix(&program, ".previous"),
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn each_step_leaves_a_complete_program() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = ProgramFiles::of(folder.path().join("ebb-probe.x"));
+        let files = ProgramFiles::new(folder.path().join("ebb-probe.x"));
         fs::write(&files.program, "old").expect("written");
         let content = || fs::read_to_string(&files.program).expect("a program");
         files.discard().expect("nothing to remove");
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_link_in_the_way_is_replaced_and_not_followed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = ProgramFiles::of(folder.path().join("p"));
+        let files = ProgramFiles::new(folder.path().join("p"));
         let other = folder.path().join("other");
         fs::write(&other, "untouched").expect("written");
         std::os::unix::fs::symlink(&other, with_suffix(&files.new, ".tmp")).expect("a link");

@@ -73,7 +73,7 @@ pub async fn run(path: &Path, options: UpdateOptions) -> anyhow::Result<String> 
         return Ok("another update is running".to_owned());
     };
     let updater = Updater {
-        files: ProgramFiles::of(own),
+        files: ProgramFiles::new(own),
         folder: folder.to_owned(),
         service: &service,
     };

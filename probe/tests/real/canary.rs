@@ -91,7 +91,7 @@ struct Haystack(Vec<(String, Vec<u8>)>);
 
 impl Haystack {
     /// Everything that the probe wrote, sent and logged, and its BPF maps, while it runs.
-    fn of(probe: &Probe, sink: &Sink) -> Self {
+    fn collect(probe: &Probe, sink: &Sink) -> Self {
         let mut all = vec![("log".to_owned(), probe.log().into_bytes())];
         for path in files(sink.folder(), "") {
             all.push((
@@ -153,7 +153,7 @@ fn watch(secret: &'static str, switched_on: &str, arguments: &str) {
         );
     }
     std::thread::sleep(3 * SECOND);
-    places.extend(Haystack::of(&probe, &sink).0);
+    places.extend(Haystack::collect(&probe, &sink).0);
     probe.stop();
     let records = sink.read();
     places.push((

@@ -140,7 +140,7 @@ fn check(console: &Console, folder: &Path, skip_probe: bool) -> Result<ExitCode>
         true => RealProbe::Skipped,
         false => RealProbe::Ran,
     };
-    let verdict = Verdict::of(&report, &planted, &World::read(folder)?, probe);
+    let verdict = Verdict::new(&report, &planted, &World::read(folder)?, probe);
     tell(console, &verdict);
     Ok(status(&verdict))
 }

@@ -39,7 +39,7 @@ pub enum RealProbe {
 
 impl Verdict {
     /// Compares a report with the planted waste.
-    pub fn of(report: &Report, planted: &[Planted], world: &World, probe: RealProbe) -> Self {
+    pub fn new(report: &Report, planted: &[Planted], world: &World, probe: RealProbe) -> Self {
         let measured = world.probe();
         let (skipped, expected): (BTreeSet<Planted>, BTreeSet<Planted>) = planted
             .iter()

@@ -118,12 +118,12 @@ pub(super) async fn recommendation(deployed: &Deployment, step: &str) -> Result<
 pub(super) fn in_words(summary: &Value) -> String {
     let number = |name: &str| summary[name].as_u64().unwrap_or(0);
     format!(
-        "{} findings ({} new, {} grown, {} resolved), {} not judged; told {}",
+        "{} findings ({} new, {} grown, {} resolved), {} not evaluated; notified {}",
         number("findings"),
         number("new"),
         number("grown"),
         number("resolved"),
-        number("not_judged"),
-        summary["told"],
+        number("not_evaluated"),
+        summary["notified_channels"],
     )
 }

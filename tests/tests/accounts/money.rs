@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsBill, AwsInventory};
 use ebb_cloud::ports::BillSource;
 use ebb_model::policy::Policy;
-use ebb_model::report::{NotJudged, Report};
+use ebb_model::report::{NotEvaluated, Report};
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::{Known, scan};
 use ebb_telemetry::identity::Region;
@@ -81,8 +81,8 @@ pub(crate) async fn adds_up(account: &Simulated) -> Result<()> {
         closed += usize::from(!day.estimated);
     }
     assert!(closed > 7, "{closed} closed days");
-    let named = |one: &&NotJudged| one.resource == "Amazon SageMaker";
-    let sagemaker = report.not_judged.iter().find(named);
+    let named = |one: &&NotEvaluated| one.resource == "Amazon SageMaker";
+    let sagemaker = report.not_evaluated.iter().find(named);
     let reason = &sagemaker.context("no probe can run there")?.reason;
     assert!(reason.starts_with("$17.50 in the last 14 days"), "{reason}");
     Ok(())

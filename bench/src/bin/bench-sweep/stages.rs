@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ebb_analysis::evaluate::judge;
+use ebb_analysis::evaluate::evaluate;
 use ebb_analysis::facts::Facts;
 use ebb_catalog::catalog::Catalogue;
 use ebb_ingest::state_store::fold_batch::{fold_heartbeats, keep_new};
@@ -35,7 +35,7 @@ pub(crate) struct Stages {
     /// The same on all cores, as a sweep does it.
     pub(crate) decode: Duration,
     pub(crate) fold: Duration,
-    pub(crate) judge: Duration,
+    pub(crate) evaluate: Duration,
     pub(crate) render: Duration,
     pub(crate) pack: Duration,
     /// Time to read the earlier hours of the nodes and to write them.
@@ -47,7 +47,7 @@ pub(crate) struct Stages {
 
 impl Stages {
     pub(crate) fn total(&self) -> Duration {
-        self.decode + self.fold + self.judge + self.render + self.pack + self.hours
+        self.decode + self.fold + self.evaluate + self.render + self.pack + self.hours
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         policy: &policy,
         catalogue: Catalogue::built_in(),
     };
-    let report = timed(&mut judging, || judge(&facts));
+    let report = timed(&mut judging, || evaluate(&facts));
     let report_bytes = timed(&mut rendering, || {
         html::html(&report, &zone::Zone::utc()).len()
             + csv::csv(&report).len()
@@ -137,7 +137,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         decode_one_core: one_core,
         decode,
         fold,
-        judge: judging,
+        evaluate: judging,
         render: rendering,
         pack,
         hours: kept,

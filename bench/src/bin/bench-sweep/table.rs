@@ -40,7 +40,7 @@ pub(crate) fn print(rows: &[(u32, Stages)], state: &State) {
             s.heartbeats,
             sec(s.decode),
             sec(s.fold),
-            sec(s.judge),
+            sec(s.evaluate),
             sec(s.render),
             sec(s.pack),
             sec(s.hours),

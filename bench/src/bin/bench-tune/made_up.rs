@@ -19,7 +19,7 @@ pub(crate) fn report() -> Report {
         "at": AT,
         "origin": "simulated",
         "findings": wasteful.map(finding).collect::<Vec<_>>(),
-        "not_judged": [],
+        "not_evaluated": [],
         "gaps": [],
         "totals": {
             "running_instances": NODES, "with_probe": NODES, "on_metrics": 0, "jobs": 0,

@@ -76,7 +76,7 @@ fn fleets(
             step.member.step
         ));
     }
-    let observed = ObservedCost::of(facts, replay)?;
+    let observed = ObservedCost::new(facts, replay)?;
     advice.now = Some(observed.fleet.clone());
     if observed.is_bound {
         advice.assumed.push(GroupAdvice::BOUND.to_owned());
@@ -87,7 +87,7 @@ fn fleets(
     *room -= replay.steps.len();
     let factor = observed.by_replayed(replay);
     advice.seen_by_replayed_ppm = factor.map(|factor| (factor * 1e6).round() as u32);
-    let placing = Placing::of(facts, profiles);
+    let placing = Placing::new(facts, profiles);
     let then = Then {
         placing: &placing,
         replay,

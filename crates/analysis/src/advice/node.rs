@@ -221,7 +221,7 @@ pub(crate) fn cheapest_alike<'f>(
     };
     let allowed = &facts.policy.placement.families;
     let may_be = |other: &TypeSpec| {
-        let family = Family::of(&other.name);
+        let family = Family::from_name(&other.name);
         (allowed.is_empty() || allowed.contains(family.as_str()))
             && wanted.fits(other, speeds.cores(other))
     };
@@ -231,7 +231,7 @@ pub(crate) fn cheapest_alike<'f>(
         .collect();
     fitting.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
     let mut families = BTreeSet::new();
-    fitting.retain(|(_, other)| families.insert(Family::of(&other.name)));
+    fitting.retain(|(_, other)| families.insert(Family::from_name(&other.name)));
     fitting
 }
 
@@ -278,7 +278,7 @@ impl Wanted<'_> {
     /// A burstable type is offered only within its own family, and only if its baseline covers the
     /// steady use. Above the baseline the list price does not apply.
     fn is_held_by_baseline(&self, other: &TypeSpec) -> bool {
-        let is_alike = Family::of(&other.name) == Family::of(&self.spec.name);
+        let is_alike = Family::from_name(&other.name) == Family::from_name(&self.spec.name);
         let steady = self.needs.steady.filter(|_| is_alike);
         let percent = baseline_percent(&other.name);
         steady.zip(percent).is_some_and(|(steady, percent)| {
@@ -290,7 +290,7 @@ impl Wanted<'_> {
 /// Local disks of other families may be of another kind (HDD instead of NVMe). Therefore the
 /// replacement of a type with local disks is of the same family.
 pub(crate) fn keeps_local_disk(spec: &TypeSpec, other: &TypeSpec) -> bool {
-    let is_alike = || Family::of(&other.name) == Family::of(&spec.name);
+    let is_alike = || Family::from_name(&other.name) == Family::from_name(&spec.name);
     spec.local_disk.is_none() || other.local_disk >= spec.local_disk && is_alike()
 }
 

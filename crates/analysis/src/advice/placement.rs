@@ -45,12 +45,12 @@ pub(crate) fn offers(
     (home, profiled): (&Region, &StepHistory<'_>),
     request: SizedRequest,
 ) -> Offers {
-    let placing = Placing::of(facts, profiles);
+    let placing = Placing::new(facts, profiles);
     let requests = (request, profiled.requested());
-    let paid = profiled.newest().and_then(|run| Paid::of(facts, run));
+    let paid = profiled.newest().and_then(|run| Paid::find(facts, run));
     let about = StepConditions {
         tags: &profiled.tags(),
-        arm: Arm::of(profiled),
+        arm: Arm::from_history(profiled),
         paid,
     };
     placing.offers(&profiled.profile, requests, home, &about)

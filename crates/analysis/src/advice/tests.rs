@@ -20,7 +20,7 @@ use ebb_telemetry::tags::PIPELINE_TAG;
 use ebb_telemetry::testing::{at, clock, node, placed_step};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
-use crate::testing::{World, asked, instance, region};
+use crate::testing::{World, instance, region, requested};
 
 use super::*;
 
@@ -69,11 +69,11 @@ fn world() -> World {
     for turn in 0..24 {
         for n in 1..=4 {
             let mut align = run(n, "align", turn * HOUR / 2, (2, 4));
-            align.usage.requested = asked(15, 48);
+            align.usage.requested = requested(15, 48);
             world.finished.push(align);
         }
         let mut qc = run(1, "qc", turn * HOUR / 2, (1, 1));
-        qc.usage.requested = asked(1, 2);
+        qc.usage.requested = requested(1, 2);
         world.finished.push(qc);
     }
     world.now = at(12 * HOUR + 60);
@@ -81,7 +81,7 @@ fn world() -> World {
 }
 
 fn pipeline(world: &World) -> GroupAdvice {
-    let targets = world.judge().targets;
+    let targets = world.evaluate().targets;
     let [only] = &targets.pipelines[..] else {
         panic!("one pipeline: {targets:?}")
     };
@@ -312,7 +312,7 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
             };
             spot.insert(kind(name), terms);
         }
-        let targets = world.judge().targets;
+        let targets = world.evaluate().targets;
         let [only] = &targets.environments[..] else {
             panic!("one environment: {targets:?}")
         };
@@ -380,7 +380,7 @@ fn a_node_is_held_to_what_ran_on_it() {
     let check = |hours: u64, step: PlacedStep, change: fn(&mut World), expect: Result<(), &str>| {
         let mut world = watched(hours, step);
         change(&mut world);
-        let targets = world.judge().targets;
+        let targets = world.evaluate().targets;
         let [advice] = &targets.nodes[..] else {
             panic!("one node: {targets:?}")
         };
@@ -439,7 +439,7 @@ fn a_node_is_held_to_what_ran_on_it() {
 fn a_node_is_offered_as_many_vcpus_as_it_needs_whatever_their_speed() {
     let check = |busy: u64, least: u32| {
         let world = watched(25, run(1, "serve", 0, (busy, 10)));
-        let advice = world.judge().targets.nodes.remove(0);
+        let advice = world.evaluate().targets.nodes.remove(0);
         let needs = advice.needs.cores.expect("it was seen");
         for offer in &advice.offers {
             let spec = Catalogue::built_in().spec(&offer.instance_type);
@@ -466,7 +466,7 @@ fn a_node_is_offered_as_many_vcpus_as_it_needs_whatever_their_speed() {
     for lacks in lacking {
         let mut step = run(1, "serve", 0, (16, 10));
         lacks(&mut step);
-        let advice = watched(25, step).judge().targets.nodes.remove(0);
+        let advice = watched(25, step).evaluate().targets.nodes.remove(0);
         assert_eq!(advice.offers, [], "{:?}", advice.refused);
     }
 }
@@ -478,7 +478,7 @@ fn steps_at_one_time_add_up_and_one_after_the_other_do_not() {
         for begin in begins {
             world.finished.push(run(1, "b", *begin, (1, 5)));
         }
-        let advice = world.judge().targets.nodes.remove(0);
+        let advice = world.evaluate().targets.nodes.remove(0);
         assert_eq!(advice.used.memory, Some(Bytes::gib(expect)), "{begins:?}");
     };
     check(&[], 10);
@@ -492,7 +492,7 @@ fn the_same_facts_give_the_same_bytes() {
     let json = || {
         let mut world = world();
         in_batch(&mut world);
-        serde_json::to_string(&world.judge().targets).expect("it has a form")
+        serde_json::to_string(&world.evaluate().targets).expect("it has a form")
     };
     assert_eq!(json(), json());
 }

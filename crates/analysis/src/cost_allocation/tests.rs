@@ -16,7 +16,7 @@ use jiff::ToSpan;
 use proptest::prelude::*;
 
 use crate::step_history;
-use crate::testing::{World, asked, instance};
+use crate::testing::{World, instance, requested};
 
 use super::*;
 
@@ -89,7 +89,7 @@ fn with_probe(mut world: World, hours: u64, cpu_seconds: u64) -> World {
 
 /// A task of a job that requests half of an m5.xlarge, for `hours` hours of the day.
 fn with_run(world: World, hours: i64) -> World {
-    let mut world = world.with_job(JobStatus::Running, asked(2, 8));
+    let mut world = world.with_job(JobStatus::Running, requested(2, 8));
     let from = of_day(DAY).expect("a day").from;
     let mut run = placed_step(1, 10);
     run.usage.id.key = format!("{:032x}", 1);

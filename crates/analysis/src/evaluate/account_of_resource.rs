@@ -57,7 +57,7 @@ pub(crate) fn tags(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{World, asked, instance, region, volume};
+    use crate::testing::{World, instance, region, requested, volume};
     use ebb_model::inventory::batch::job::JobStatus;
 
     #[test]
@@ -66,7 +66,7 @@ mod tests {
         let of = |n: u8| AccountId::new(format!("{n:012}")).expect("an account");
         machine.account = Some(of(1));
         let id = machine.id.to_string();
-        let mut world = World::with([machine]).with_job(JobStatus::Runnable, asked(1, 1));
+        let mut world = World::with([machine]).with_job(JobStatus::Runnable, requested(1, 1));
         world.job().queue = "arn:aws:batch:us-east-1:000000000002:job-queue/q".to_owned();
         let mut lost = volume(400, "gp3", 100);
         lost.account = Some(of(3));
@@ -98,7 +98,7 @@ mod tests {
         let mut machine = instance(1);
         machine.tags = BTreeMap::from([tag("team", "infra"), tag("env", "prod")]);
         let id = machine.id.to_string();
-        let mut world = World::with([machine]).with_job(JobStatus::Runnable, asked(1, 1));
+        let mut world = World::with([machine]).with_job(JobStatus::Runnable, requested(1, 1));
         world.job().tags = BTreeMap::from([tag("team", "genomics")]);
         let mut lost = volume(400, "gp3", 100);
         lost.tags = (0..60).map(|n| tag(&format!("key-{n:02}"), "x")).collect();

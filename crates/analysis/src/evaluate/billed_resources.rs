@@ -15,7 +15,7 @@ use crate::facts::Facts;
 const NO_RESOURCE: &str = "NoResourceId";
 
 /// Returns the bill by resource, the most expensive first.
-pub(crate) fn of(facts: &Facts<'_>) -> Billed {
+pub(crate) fn billed_resources(facts: &Facts<'_>) -> Billed {
     let bill = facts.bill.iter();
     let bill = bill.filter(|(id, _)| id.as_str() != NO_RESOURCE);
     let mut ids: Vec<(Usd, &NodeId, &ResourceCost)> = bill
@@ -75,7 +75,7 @@ mod tests {
         world.bill.insert(id(1), cost(&days));
         world.bill.insert(id(7), cost(&[("2026-02-20", 50)]));
         world.bill.insert(of_none, cost(&[("2026-02-20", 90)]));
-        let billed = world.judge().billed;
+        let billed = world.evaluate().billed;
         let ids: Vec<&str> = billed.resources.iter().map(|r| r.id.as_str()).collect();
         assert_eq!(ids, [id(7).as_str(), id(1).as_str()]);
         assert_eq!(billed.left_out, 0);
@@ -92,7 +92,7 @@ mod tests {
     fn the_list_price_relates_to_the_bill_as_the_two_prices_do() {
         let mut world = World::with([instance(1)]);
         world.bill.insert(id(1), cost(&[("2026-02-20", 24)]));
-        let mut one = world.judge().billed.resources.remove(0);
+        let mut one = world.evaluate().billed.resources.remove(0);
         one.per_hour = Some(UsdPerHour::from_micros(500_000));
         one.list_per_hour = Some(UsdPerHour::from_micros(750_000));
         let at_list = one.at_list_price(Usd::from_micros(10_000_000));

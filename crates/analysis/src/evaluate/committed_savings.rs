@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_a_commitment_goes_on_paying_for_saves_nothing() {
         let check = |name: &str, world: World, saving: usize, held_back: usize| {
-            let report = world.judge();
+            let report = world.evaluate();
             let idle = report.findings.iter();
             let idle: Vec<_> = idle.filter(|f| f.kind == FindingKind::IdleNode).collect();
             let names_commitment =
@@ -237,7 +237,7 @@ mod tests {
             .storage
             .volumes
             .insert("vol-1".into(), alone);
-        let report = world.judge();
+        let report = world.evaluate();
         let of = |kind| report.findings.iter().find(|f| f.kind == kind);
         let idle = of(FindingKind::IdleNode).expect("it is idle");
         let words = "Commitment ri-1 is billed for m5.xlarge until 2027-03-01, used or not. The \

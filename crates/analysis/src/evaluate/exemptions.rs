@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use ebb_model::finding::Finding;
 use ebb_model::inventory::batch::job::JobId;
 use ebb_model::policy::exemption::{Exemptable, Exemption};
-use ebb_model::report::NotJudged;
+use ebb_model::report::NotEvaluated;
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::NodeId;
 
 use crate::facts::Facts;
 
 /// The exemption of a finding with its end; `None` if no exemption applies.
-pub(crate) fn exempt(facts: &Facts<'_>, finding: &Finding) -> Option<NotJudged> {
+pub(crate) fn exempt(facts: &Facts<'_>, finding: &Finding) -> Option<NotEvaluated> {
     let exemption = holding(facts, finding)?;
-    Some(NotJudged {
+    Some(NotEvaluated {
         rule: finding.kind.slug().to_owned(),
         resource: finding.resource.id.clone(),
         name: finding.resource.name.clone(),
@@ -115,7 +115,7 @@ mod tests {
             world.watch(1, 0, 60, |_, _| {});
             let got = world.verdict().map(drop);
             assert_eq!(got, expect.map_err(str::to_owned), "{until}");
-            assert_eq!(world.judge().gaps.len(), gaps, "{until}");
+            assert_eq!(world.evaluate().gaps.len(), gaps, "{until}");
         };
         check("2030-01-01", Err("exempt until 2030-01-01: a course"), 0);
         check("2020-01-01", Ok(()), 1);
@@ -134,7 +134,7 @@ mod tests {
             ))
             .expect("it is valid");
             world.watch(1, 0, 60, |_, _| {});
-            let report = world.judge();
+            let report = world.evaluate();
             let of_id = report.gaps.iter().filter(|gap| gap.reason.ends_with(&id));
             assert_eq!(of_id.count(), gaps, "{resource}");
         };

@@ -121,7 +121,7 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
         unpriced: price.err(),
         cpu: peaks.and_then(|(cpu, _)| cpu),
         memory: peaks.and_then(|(_, memory)| memory),
-        not_judged: match job.status {
+        not_evaluated: match job.status {
             _ if spans.is_empty() => None,
             JobStatus::Running => on_fargate::why_not(facts, job),
             _ => {
@@ -160,7 +160,7 @@ fn price(
         .zip(asks.memory)
         .ok_or("the requested vCPUs and memory are unknown")?;
     let as_of = facts.catalogue.fargate_as_of(&job.region, architecture);
-    Ok((rates.of(cores, memory), as_of))
+    Ok((rates.price(cores, memory), as_of))
 }
 
 /// Intervals in which its containers ran, one for each attempt. An ended attempt without an end
@@ -213,7 +213,7 @@ fn peaks(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{World, asked, region};
+    use crate::testing::{World, region, requested};
     use ebb_model::inventory::batch::JobQueue;
     use ebb_model::inventory::batch::job::Attempt;
     use ebb_model::metric_series::MetricPoint;
@@ -223,7 +223,7 @@ mod tests {
 
     /// A job of 2 vCPU and 4 GiB on Fargate that started at the zero of the clock, an hour ago.
     fn world(status: JobStatus, kinds: &[&str]) -> World {
-        let mut world = World::default().with_job(status, asked(2, 4));
+        let mut world = World::default().with_job(status, requested(2, 4));
         world.now = at(3_600);
         let job = world.job();
         job.container_instance_arn = None;
@@ -242,7 +242,7 @@ mod tests {
     }
 
     fn only(world: &World) -> FargateJob {
-        let fargate = world.judge().fargate;
+        let fargate = world.evaluate().fargate;
         let [only] = &fargate.jobs[..] else {
             panic!("one job: {fargate:?}")
         };
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_runs_on_machines_or_is_the_parent_of_an_array_is_no_job_of_fargates() {
-        let many = |world: &World| world.judge().fargate.jobs.len();
+        let many = |world: &World| world.evaluate().fargate.jobs.len();
         assert_eq!(many(&world(JobStatus::Running, &["EC2"])), 0);
         let mut parent = world(JobStatus::Pending, &["FARGATE"]);
         assert_eq!(many(&parent), 1);
@@ -333,15 +333,15 @@ mod tests {
             batch.insights.extend(series);
             let job = only(&world);
             assert_eq!(job.task_status.as_deref(), Some("RUNNING"));
-            let why = job.not_judged.unwrap_or_default();
+            let why = job.not_evaluated.unwrap_or_default();
             assert!(why.contains(expect.1.unwrap_or_default()), "{why}");
             assert_eq!(
                 (job.cpu.map(Share::ppm), why.is_empty()),
                 (expect.0, expect.1.is_none())
             );
             // The rule gives the same reason.
-            let report = world.judge();
-            let mut listed = report.not_judged.iter();
+            let report = world.evaluate();
+            let mut listed = report.not_evaluated.iter();
             let listed = listed.any(|one| one.resource == "job-1" && one.reason == why);
             assert_eq!(listed, expect.1.is_some());
         };

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ebb_model::report::NotJudged;
+use ebb_model::report::NotEvaluated;
 use ebb_model::visibility_gap::{ALL_REGIONS, Gap};
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
@@ -124,7 +124,7 @@ impl<'a, T, F: Fn(&Facts<'_>) -> T> Search<'a, F> {
 pub(crate) fn is_about_left_out(facts: &Facts<'_>, verdict: &Verdict) -> bool {
     let is_left_out = |id: &str| facts.left_out.iter().any(|node| node.as_str() == id);
     match verdict {
-        Verdict::NotJudged(one) => is_left_out(&one.resource),
+        Verdict::NotEvaluated(one) => is_left_out(&one.resource),
         Verdict::Waste(finding) => {
             let node = finding.resource.node.as_deref();
             is_left_out(&finding.resource.id) || node.is_some_and(is_left_out)
@@ -135,8 +135,8 @@ pub(crate) fn is_about_left_out(facts: &Facts<'_>, verdict: &Verdict) -> bool {
 const REASON: &str = "its data stops the evaluation because of an error in Ebb";
 
 /// The nodes that are left out, as resources that were not evaluated.
-pub(crate) fn left_out_reasons(facts: &Facts<'_>) -> impl Iterator<Item = NotJudged> {
-    facts.left_out.iter().map(|node| NotJudged {
+pub(crate) fn left_out_reasons(facts: &Facts<'_>) -> impl Iterator<Item = NotEvaluated> {
+    facts.left_out.iter().map(|node| NotEvaluated {
         resource: node.to_string(),
         name: facts
             .instance(node)
@@ -164,7 +164,7 @@ pub(crate) fn gap(facts: &Facts<'_>) -> Option<Gap> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::judge;
+    use crate::evaluate::evaluate;
     use crate::testing::{World, instance};
     use ebb_telemetry::testing::node;
 
@@ -186,10 +186,13 @@ mod tests {
             if has_pair || alone.iter().any(|n| has(facts, *n)) {
                 resume_unwind(Box::new("an error in Ebb"));
             }
-            judge(facts)
+            evaluate(facts)
         });
         let about = |id: &str| report.findings.iter().any(|f| f.resource.id == id);
-        let all = report.not_judged.iter().filter(|one| one.reason == REASON);
+        let all = report
+            .not_evaluated
+            .iter()
+            .filter(|one| one.reason == REASON);
         let all: Vec<String> = all.map(|one| one.resource.clone()).collect();
         assert!(!all.iter().any(|id| about(id)), "{:?}", report.findings);
         let gaps = report

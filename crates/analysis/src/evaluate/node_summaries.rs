@@ -80,7 +80,7 @@ mod tests {
     fn every_node_is_told_with_its_price_and_its_findings() {
         let mut world = World::with([instance(1), instance(2)]);
         world.watch(1, 0, 24 * 60, |_, _| {});
-        let report = world.judge();
+        let report = world.evaluate();
         let ids: Vec<_> = report.nodes.iter().map(|n| n.id.as_str()).collect();
         assert_eq!(ids, [id(1).as_str(), id(2).as_str()]);
         let [one, two] = &report.nodes[..] else {
@@ -99,7 +99,7 @@ mod tests {
         let mut world = World::with([gone]);
         world.watch(1, 0, 60, |_, _| {});
         world.watch(2, 0, 60, |_, _| {});
-        let report = world.judge();
+        let report = world.evaluate();
         let [only] = &report.nodes[..] else {
             panic!("one node")
         };

@@ -46,7 +46,7 @@ pub(crate) fn of_prices(facts: &Facts<'_>) -> Vec<PriceAge> {
     }
     sources
         .into_iter()
-        .map(|(by, (regions, at))| PriceAge::of(by, regions, at, facts.now))
+        .map(|(by, (regions, at))| PriceAge::new(by, regions, at, facts.now))
         .collect()
 }
 
@@ -74,7 +74,7 @@ mod tests {
         };
         let mut world = World::with([instance(1)]);
         let built_in = (PricedBy::BuiltIn, true);
-        assert_eq!(sources(&world.judge().price_ages), [built_in]);
+        assert_eq!(sources(&world.evaluate().price_ages), [built_in]);
         let (region, now) = (instance(1).region, world.now);
         let ago = |hours| now - SignedDuration::from_hours(hours);
         let requested_at = &mut world.inventory.markets.asked;
@@ -82,14 +82,14 @@ mod tests {
         requested_at.bands = Some(ago(49));
         let spot = (PricedBy::SpotPrices, false);
         let bands = (PricedBy::SpotAdvisor, true);
-        let ages = world.judge().price_ages;
+        let ages = world.evaluate().price_ages;
         assert_eq!(sources(&ages), [built_in, spot, bands]);
         assert_eq!(ages[1].at, Some(ago(1)));
         assert!(ages[1].regions.contains(&region));
         for machine in world.inventory.instances.values_mut() {
             machine.provider = Provider::Own;
         }
-        assert!(world.judge().price_ages.is_empty());
+        assert!(world.evaluate().price_ages.is_empty());
     }
 
     #[test]

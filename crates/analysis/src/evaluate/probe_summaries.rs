@@ -75,7 +75,7 @@ fn probe(facts: &Facts<'_>, node: &NodeId, latest: &Latest) -> ProbeSummary {
         records_dropped: health.records_dropped,
         spool_bytes: health.spool,
         resident_bytes: health.resident,
-        cpu_share: Share::of(health.cpu.0, length),
+        cpu_share: Share::from_parts(health.cpu.0, length),
         clock_ahead_seconds: health.clock_ahead_seconds,
         version: health.version,
         problems: problems(facts, node, (latest, &health)),
@@ -165,14 +165,14 @@ mod tests {
             let ends = at(minute * 60 + 60);
             h.wall_at_end = ends + SignedDuration::from_secs(90);
         });
-        let report = world.judge();
+        let report = world.evaluate();
         let [losing, other] = &report.probes[..] else {
             panic!("{:?}", report.probes)
         };
         assert_eq!((&losing.node, losing.mode), (&node(2), ProbeMode::Ebpf));
         assert_eq!((losing.events_lost, losing.spool_bytes), (1, Bytes(7)));
         assert_eq!(losing.resident_bytes, Some(Bytes::mib(20)));
-        assert_eq!(losing.cpu_share, Share::of(1, 100));
+        assert_eq!(losing.cpu_share, Share::from_parts(1, 100));
         assert_eq!(losing.clock_ahead_seconds, 90);
         assert_eq!((&other.node, other.mode), (&node(1), ProbeMode::Procfs));
         assert_eq!((other.resident_bytes, report.probes_left_out), (None, 0));
@@ -181,7 +181,7 @@ mod tests {
     /// The problems of node 1, in a world that a sweep evaluates now.
     fn problems_now(world: &mut World) -> Vec<ProbeProblem> {
         world.memory = crate::sweep_memory::next_memory(&world.facts());
-        let report = world.judge();
+        let report = world.evaluate();
         let first = report.probes.iter().find(|probe| probe.node == node(1));
         let problems = first.expect("it was heard").problems.clone();
         for problem in &problems {

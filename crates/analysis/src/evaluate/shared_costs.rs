@@ -60,7 +60,7 @@ pub(crate) fn costs(facts: &Facts<'_>, profiles: &Profiles<'_>, findings: &[Find
             if !priced.contains_key(&resource) {
                 continue;
             }
-            unclaimed = unclaimed - claim.of(cost.saving_a_month);
+            unclaimed = unclaimed - claim.part_of(cost.saving_a_month);
             claims.entry(resource).or_default().push(claim);
         }
         // A claim that covers no running machine is a cost of its own.
@@ -75,7 +75,7 @@ pub(crate) fn costs(facts: &Facts<'_>, profiles: &Profiles<'_>, findings: &[Find
             let cost = by_id
                 .get(claim.finding.as_str())
                 .and_then(|f| f.cost.as_ref());
-            cost.map_or(Usd::ZERO, |cost| claim.of(cost.saving_a_month))
+            cost.map_or(Usd::ZERO, |cost| claim.part_of(cost.saving_a_month))
         };
         claims.len() > 1 || claims.iter().any(|claim| saving(claim) > priced.a_month)
     };

@@ -100,7 +100,7 @@ mod tests {
             change(4, &|i| i.state = InstanceState::Stopped),
         ]);
         world.watch(1, 0, 2, |_, _| ());
-        let UnwatchedMachines { machines, left_out } = world.judge().unwatched;
+        let UnwatchedMachines { machines, left_out } = world.evaluate().unwatched;
         assert_eq!(left_out, 0);
         let [head, worker] = &machines[..] else {
             panic!("{machines:?}")
@@ -130,7 +130,7 @@ mod tests {
         let mut expensive = instance(9);
         expensive.instance_type = InstanceType::new("m5.4xlarge").expect("a type");
         let all = many.chain([expensive]).collect::<Vec<_>>();
-        let found = World::with(all).judge().unwatched;
+        let found = World::with(all).evaluate().unwatched;
         assert_eq!(
             (found.machines.len(), found.left_out),
             (UnwatchedMachines::MAX, 2)

@@ -113,7 +113,7 @@ fn report_resources(report: &Report) -> impl Iterator<Item = NamedResource<'_>> 
     // Other resources of findings and rules, such as containers.
     let of_findings = report.findings.iter().map(|finding| &finding.resource);
     let of_findings = of_findings.map(|one| NamedResource::new(&one.id, one.name.as_deref()));
-    let left = report.not_judged.iter();
+    let left = report.not_evaluated.iter();
     let left = left.map(|one| NamedResource::new(&one.resource, one.name.as_deref()));
     groups
         .chain(nodes)

@@ -61,18 +61,18 @@ fn is_office(hour: usize, _: u64) -> bool {
 }
 
 fn find_finding(world: &World, kind: FindingKind) -> Option<Finding> {
-    let mut findings = world.judge().findings.into_iter();
+    let mut findings = world.evaluate().findings.into_iter();
     findings.find(|finding| finding.kind == kind)
 }
 
 fn kinds(world: &World) -> Vec<FindingKind> {
-    world.judge().findings.iter().map(|f| f.kind).collect()
+    world.evaluate().findings.iter().map(|f| f.kind).collect()
 }
 
 /// Reason why the idle rule did not evaluate the machine.
 fn undetermined(world: &World) -> Option<String> {
-    let not_judged = world.judge().not_judged;
-    let mut of_rule = not_judged.into_iter().filter(|n| n.rule == "idle_node");
+    let not_evaluated = world.evaluate().not_evaluated;
+    let mut of_rule = not_evaluated.into_iter().filter(|n| n.rule == "idle_node");
     of_rule.next().map(|not| not.reason)
 }
 

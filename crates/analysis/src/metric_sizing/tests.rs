@@ -49,7 +49,7 @@ fn of_machine(machine: Instance, samples: u64, of: impl Fn(u64) -> MetricPoint) 
 
 /// The finding about the size of the machine, and its evidence with the recommended type.
 fn size(world: &World) -> Option<(Finding, MetricSize)> {
-    let finding = world.judge().findings.into_iter().next()?;
+    let finding = world.evaluate().findings.into_iter().next()?;
     let Evidence::MetricSize(size) = finding.evidence.clone() else {
         panic!("another finding: {finding:?}")
     };
@@ -205,7 +205,7 @@ fn what_is_said_names_the_evidence_the_risk_and_what_is_not_known() {
         ..sample(n, 8.0, None)
     });
     let finding = world
-        .judge()
+        .evaluate()
         .findings
         .into_iter()
         .next()
@@ -244,7 +244,7 @@ fn nothing_is_said_where_another_chooses_or_another_rule_speaks_or_prices_are_no
         let mut world = world("m5.4xlarge", FORTNIGHT, |n| sample(n, 10.0, Some(10.0)));
         assert!(size(&world).is_some());
         change(&mut world);
-        let found = world.judge().findings;
+        let found = world.evaluate().findings;
         let of_size = found
             .iter()
             .any(|f| f.kind == FindingKind::OverprovisionedNode);
@@ -281,7 +281,7 @@ fn nothing_is_said_where_another_chooses_or_another_rule_speaks_or_prices_are_no
 #[test]
 fn a_machine_of_an_old_generation_that_is_too_large_gets_one_new_type() {
     let world = world("m4.4xlarge", FORTNIGHT, |n| sample(n, 10.0, Some(10.0)));
-    let kinds: Vec<_> = world.judge().findings.iter().map(|f| f.kind).collect();
+    let kinds: Vec<_> = world.evaluate().findings.iter().map(|f| f.kind).collect();
     assert_eq!(kinds, [FindingKind::OverprovisionedNode]);
 }
 

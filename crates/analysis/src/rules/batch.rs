@@ -68,7 +68,7 @@ pub(crate) fn explain_worker(
     instance: &Instance,
     strangers: &BTreeSet<&NodeId>,
 ) -> Vec<Check> {
-    let mut q = RuleTrace::of(KIND);
+    let mut q = RuleTrace::from_rule(KIND);
     let worker = facts.inventory.batch.container_instances.on(&instance.id);
     let is_stranger = strangers.contains(&instance.id);
     if worker.is_none() && !is_stranger {

@@ -126,7 +126,7 @@ mod tests {
     fn a_machine_gets_one_new_type_and_keeps_findings_that_change_none() {
         let mut machine = instance(1);
         machine.instance_type = InstanceType::new("m4.4xlarge").expect("a type");
-        let findings = World::with([machine]).judge().findings;
+        let findings = World::with([machine]).evaluate().findings;
         let [old] = &findings[..] else {
             panic!("one finding: {findings:?}")
         };

@@ -35,7 +35,7 @@ pub(crate) struct SpendFacts<'a> {
 }
 
 /// Evaluates all budgets, and the costs of all pipelines and cost centres.
-pub(crate) fn judge(known: SpendFacts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(known: SpendFacts<'_>) -> Vec<Verdict> {
     let budgets = known.facts.policy.budgets.iter();
     let budgets = budgets.filter_map(|budget| {
         let mut unwritten = RuleTrace::unwritten(FindingKind::BudgetExceeded);

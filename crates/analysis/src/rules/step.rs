@@ -59,7 +59,7 @@ fn of_runs<'s>() -> [StepRule<UnderWay<'s>>; 6] {
 }
 
 /// Evaluates every step of a pipeline.
-pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for entry in profiles.evaluated() {
         let step = with_past(facts, entry);
@@ -96,7 +96,7 @@ fn with_past<'a>(facts: &Facts<'_>, (key, profiled): StepEntry<'a, 'a>) -> Step<
     Step {
         name: &key.name,
         profiled,
-        past: Past::of(facts, profiled),
+        past: Past::find(facts, profiled),
     }
 }
 

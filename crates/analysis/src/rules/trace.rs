@@ -53,7 +53,7 @@ enum Notes {
 }
 
 impl RuleTrace {
-    pub(crate) fn of(rule: FindingKind) -> Self {
+    pub(crate) fn from_rule(rule: FindingKind) -> Self {
         Self {
             rule,
             checks: Vec::new(),
@@ -64,7 +64,7 @@ impl RuleTrace {
     pub(crate) fn unwritten(rule: FindingKind) -> Self {
         Self {
             notes: Notes::None,
-            ..Self::of(rule)
+            ..Self::from_rule(rule)
         }
     }
 
@@ -73,7 +73,7 @@ impl RuleTrace {
         rule: FindingKind,
         evaluate: impl FnOnce(&mut Self) -> T,
     ) -> Vec<Check> {
-        let mut questions = Self::of(rule);
+        let mut questions = Self::from_rule(rule);
         evaluate(&mut questions);
         questions.checks
     }
@@ -81,7 +81,7 @@ impl RuleTrace {
     /// An empty list for the same rule.
     pub(crate) fn new_list(&self) -> Self {
         match self.notes {
-            Notes::Kept => Self::of(self.rule),
+            Notes::Kept => Self::from_rule(self.rule),
             Notes::None => Self::unwritten(self.rule),
         }
     }

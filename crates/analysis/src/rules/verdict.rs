@@ -2,7 +2,7 @@
 
 use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
-use ebb_model::report::NotJudged;
+use ebb_model::report::NotEvaluated;
 
 /// Result of a rule for one resource; a resource without a problem has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum Verdict {
     /// Waste was found.
     Waste(Box<Finding>),
     /// The resource could not be evaluated.
-    NotJudged(NotJudged),
+    NotEvaluated(NotEvaluated),
 }
 
 impl Verdict {
@@ -20,7 +20,7 @@ impl Verdict {
         name: Option<&str>,
         reason: impl Into<String>,
     ) -> Self {
-        Self::NotJudged(NotJudged {
+        Self::NotEvaluated(NotEvaluated {
             resource: resource.to_owned(),
             name: name.map(str::to_owned),
             rule: kind.slug().to_owned(),

@@ -84,7 +84,7 @@ pub(crate) struct NextflowContainers<'a> {
 }
 
 impl<'a> NextflowContainers<'a> {
-    pub(crate) fn of(tasks: impl Iterator<Item = &'a PlacedStep>) -> Self {
+    pub(crate) fn from_tasks(tasks: impl Iterator<Item = &'a PlacedStep>) -> Self {
         let containers = tasks.filter(|task| task.usage.id.kind == StepKind::Container);
         let hashes =
             containers.filter_map(|task| Some((&task.node, task.usage.label(NEXTFLOW_HASH)?)));

@@ -65,7 +65,7 @@ pub(crate) struct RecordIndex<'a> {
 }
 
 impl<'a> RecordIndex<'a> {
-    pub(crate) fn of(records: &'a [TaskRecord]) -> Self {
+    pub(crate) fn from_records(records: &'a [TaskRecord]) -> Self {
         let mut by_key: BTreeMap<&TaskKey, Vec<&TaskRecord>> = BTreeMap::new();
         for record in records {
             for key in &record.keys {
@@ -212,7 +212,7 @@ struct SlurmStep<'a> {
 }
 
 impl<'a> SlurmSteps<'a> {
-    pub(crate) fn of(tasks: impl Iterator<Item = &'a PlacedStep>) -> Self {
+    pub(crate) fn from_tasks(tasks: impl Iterator<Item = &'a PlacedStep>) -> Self {
         let mut by_job: BTreeMap<&str, BTreeMap<Option<&str>, SlurmStep<'_>>> = BTreeMap::new();
         for task in tasks.filter(|task| task.usage.id.kind == StepKind::SlurmJob) {
             let (job, step) = slurm_job(&task.usage.id.key);
@@ -281,8 +281,8 @@ mod tests {
     }
 
     fn find<'a>(records: &'a [TaskRecord], task: &PlacedStep) -> Recorded<'a> {
-        let known = KnownProcesses::of([].into_iter(), records);
-        RecordIndex::of(records).find((task, None), &known)
+        let known = KnownProcesses::from_jobs([].into_iter(), records);
+        RecordIndex::from_records(records).find((task, None), &known)
     }
 
     fn step<'a>(records: &'a [TaskRecord], task: &PlacedStep) -> Option<(&'a str, NameForm)> {
@@ -406,7 +406,7 @@ mod tests {
                 task
             });
             let tasks: Vec<PlacedStep> = tasks.collect();
-            let all = SlurmSteps::of(tasks.iter());
+            let all = SlurmSteps::from_tasks(tasks.iter());
             let got: Vec<_> = tasks.iter().map(|task| all.suffix(task)).collect();
             assert_eq!(got, expect, "{steps:?}");
         };
@@ -442,7 +442,7 @@ mod tests {
             labelled("9.0", "a"),
             labelled("9.1", "b"),
         ];
-        let all = SlurmSteps::of(tasks.iter());
+        let all = SlurmSteps::from_tasks(tasks.iter());
         let got = tasks.each_ref().map(|task| all.shares_label(task));
         assert_eq!(got, [true, true, false, false, false, false]);
     }

@@ -67,7 +67,10 @@ pub(crate) fn learned<'a>(
 
 /// Compares the run time of a step on another family with the prediction from published facts.
 fn apart(one: &MeanWork<'_>, other: &MeanWork<'_>) -> Option<Apart> {
-    let (from, to) = (Family::of(&one.on.name), Family::of(&other.on.name));
+    let (from, to) = (
+        Family::from_name(&one.on.name),
+        Family::from_name(&other.on.name),
+    );
     if from == to {
         return None;
     }
@@ -92,7 +95,7 @@ fn apart(one: &MeanWork<'_>, other: &MeanWork<'_>) -> Option<Apart> {
             crowding: shared(other) - shared(one),
         },
         pair: Pair {
-            here: ObservedRunTime::of(predicted, one.work.mean_cores()),
+            here: ObservedRunTime::new(predicted, one.work.mean_cores()),
             there: took,
         },
     })

@@ -123,7 +123,7 @@ mod tests {
         world.records.push(slurm_record("7", "sort"));
         let both = &explain_names(&world.facts(), &[], "7", 9)[0];
         assert!(both.records_disagree && both.source != StepNameSource::Record);
-        let report = world.judge();
+        let report = world.evaluate();
         let gap = report.gaps.iter().find(|gap| gap.scope == "task names");
         let gap = gap.expect("a gap");
         assert_eq!(

@@ -15,7 +15,7 @@ struct OverTime(Vec<(Timestamp, f64, f64)>);
 
 impl OverTime {
     /// Builds the sums from starts and ends with the change of the amount.
-    fn of(mut turns: Vec<(Timestamp, f64)>) -> Self {
+    fn from_turns(mut turns: Vec<(Timestamp, f64)>) -> Self {
         turns.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let mut sums: Vec<(Timestamp, f64, f64)> = Vec::with_capacity(turns.len());
         for (at, change) in turns {
@@ -77,13 +77,13 @@ fn sums<'a, K: Ord>(
     }
     let machines = turns.into_iter();
     machines
-        .map(|(key, turns)| (key, OverTime::of(turns)))
+        .map(|(key, turns)| (key, OverTime::from_turns(turns)))
         .collect()
 }
 
 impl<'a> Neighbours<'a> {
     /// Each task counts with its average number of busy cores.
-    pub(crate) fn of(runs: &[ObservedTask<'a>]) -> Self {
+    pub(crate) fn from_runs(runs: &[ObservedTask<'a>]) -> Self {
         Self {
             cores: sums(runs, machine, cores),
             tasks: sums(runs, machine, |_| Some(1.0)),

@@ -53,7 +53,7 @@ impl<'a> ObservedTask<'a> {
 
     /// Link for a finding about the step `name`.
     pub(crate) fn link(&self, name: &str) -> StepLink {
-        StepLink::of(self.step, name, self.job)
+        StepLink::from_step(self.step, name, self.job)
     }
 
     /// The request of its job or record, otherwise the limits of its cgroup. Slurm limits the cores of a job
@@ -90,7 +90,7 @@ impl<'a> ObservedTask<'a> {
         let all: Duration = states.values().map(|samples| samples.time).sum();
         let ones = states.iter().filter(|(state, _)| is_one(**state));
         let ones: Duration = ones.map(|(_, samples)| samples.time).sum();
-        Share::of(millis(ones), millis(all))
+        Share::from_parts(millis(ones), millis(all))
     }
 
     /// How it ended. A failure counts as an out-of-memory kill if Slurm reports one for the job. The
@@ -106,7 +106,7 @@ impl<'a> ObservedTask<'a> {
     pub(crate) fn profiled(&self) -> Run {
         Run {
             end: self.end(),
-            ..Run::of(self.step, self.requested(), &self.instance.instance_type)
+            ..Run::from_step(self.step, self.requested(), &self.instance.instance_type)
         }
     }
 
@@ -120,7 +120,7 @@ impl<'a> ObservedTask<'a> {
         request: SizedRequest,
     ) -> Option<UsdPerHour> {
         let spec = facts.catalogue.spec(&self.instance.instance_type);
-        let size = spec.map(MachineSize::of);
+        let size = spec.map(MachineSize::from_spec);
         let size = size.or_else(|| facts.measured_size(&self.step.node))?;
         let gpus = self.gpus(facts, size.gpus);
         let part = size.share_of_price(per_hour, request, gpus)?;

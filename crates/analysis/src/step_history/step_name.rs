@@ -93,7 +93,10 @@ pub(crate) struct KnownProcesses<'a> {
 }
 
 impl<'a> KnownProcesses<'a> {
-    pub(crate) fn of(jobs: impl Iterator<Item = &'a Job>, records: &'a [TaskRecord]) -> Self {
+    pub(crate) fn from_jobs(
+        jobs: impl Iterator<Item = &'a Job>,
+        records: &'a [TaskRecord],
+    ) -> Self {
         let mut known = Self::default();
         let traced = records
             .iter()
@@ -405,7 +408,7 @@ mod tests {
     }
 
     fn name(step: &PlacedStep, job: Option<&Job>, others: &[Job]) -> (String, NameForm) {
-        let known = KnownProcesses::of(others.iter().chain(job), &[]);
+        let known = KnownProcesses::from_jobs(others.iter().chain(job), &[]);
         let name = find_step_name(
             &NamedTask {
                 step,
@@ -442,7 +445,7 @@ mod tests {
                 })
             });
             let known = KnownProcesses::default();
-            let index = RecordIndex::of(&records);
+            let index = RecordIndex::from_records(&records);
             let task = NamedTask {
                 step: &step,
                 job: None,
@@ -451,7 +454,7 @@ mod tests {
             let context = NameContext {
                 policy: &policy,
                 processes: &known,
-                slurm_steps: &SlurmSteps::of([&step].into_iter()),
+                slurm_steps: &SlurmSteps::from_tasks([&step].into_iter()),
                 nextflow_containers: &NextflowContainers::default(),
             };
             let name = find_step_name(&task, &context);
@@ -618,7 +621,7 @@ mod tests {
         let records = [record];
         let check = |step: &PlacedStep, tasks: &[&PlacedStep], expect: &str| {
             let known = KnownProcesses::default();
-            let index = RecordIndex::of(&records);
+            let index = RecordIndex::from_records(&records);
             let named = NamedTask {
                 step,
                 job: None,
@@ -628,7 +631,7 @@ mod tests {
                 policy: &Policy::default(),
                 processes: &known,
                 slurm_steps: &SlurmSteps::default(),
-                nextflow_containers: &NextflowContainers::of(tasks.iter().copied()),
+                nextflow_containers: &NextflowContainers::from_tasks(tasks.iter().copied()),
             };
             assert_eq!(find_step_name(&named, &context).text, expect, "{step:?}");
         };

@@ -7,7 +7,7 @@ use ebb_telemetry::step::{PlacedStep, StepKind, ToolEvents};
 use ebb_telemetry::testing::{at, clock, node, placed_step};
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use crate::evaluate::judge_in_detail;
+use crate::evaluate::evaluate_in_detail;
 use crate::task_details::usage_points::continue_points;
 use crate::testing::{World, instance, region};
 
@@ -26,7 +26,7 @@ fn task(n: u64, minutes: u64) -> PlacedStep {
 }
 
 fn groups(world: &World) -> TaskGroups {
-    judge_in_detail(&world.facts()).1.tasks
+    evaluate_in_detail(&world.facts()).1.tasks
 }
 
 #[test]

@@ -9,9 +9,9 @@ use ebb_telemetry::testing::at;
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
-use crate::evaluate::judge_in_detail;
+use crate::evaluate::evaluate_in_detail;
 use crate::testing::step_world::{ended, states, usage};
-use crate::testing::{World, asked, instance};
+use crate::testing::{World, instance, requested};
 
 const MOST: u64 = i64::MAX.unsigned_abs();
 
@@ -52,7 +52,7 @@ fn evaluated_steps(state: TaskState, has_short_tasks: bool) -> usize {
             usage.end = StepEnd::OutOfMemory;
         });
     }
-    let (report, _) = judge_in_detail(&world.facts());
+    let (report, _) = evaluate_in_detail(&world.facts());
     report.steps.len()
 }
 
@@ -80,12 +80,12 @@ fn a_task_needs_at_most_its_machine() {
         for n in 0..30 {
             ended(&mut world, n, 10, |usage| {
                 extreme(usage, TaskState::Running);
-                usage.requested = asked(2, 4);
+                usage.requested = requested(2, 4);
                 usage.peak_cores = Some(MilliCores::cores(900));
             });
         }
         world.watch(1, 0, 60, |_, _| ());
-        let needed = world.judge().steps[0].should_ask.cores;
+        let needed = world.evaluate().steps[0].should_ask.cores;
         assert_eq!(needed, Some(expect), "{launched_s}");
     };
     // An m5.xlarge. It had another type when it ran the tasks, if it began after them.

@@ -50,7 +50,7 @@ impl Followed {
     }
 
     fn swept_after(&mut self, change: impl FnOnce(&mut Report)) -> Report {
-        let mut report = self.world.judge();
+        let mut report = self.world.evaluate();
         change(&mut report);
         let inventory = &self.world.inventory;
         let catalogue = Catalogue::built_in();
@@ -92,7 +92,7 @@ fn a_life_begun_before_its_account_was_told_goes_on() {
     world.inventory.batch.environments.push(env);
     let mut lives = Lives::default();
     let mut swept = |world: &World| {
-        let mut report = world.judge();
+        let mut report = world.evaluate();
         let known = (&world.inventory, Catalogue::built_in());
         lives.advance(&mut report, known, &Decisions::default());
         report
@@ -433,7 +433,7 @@ fn an_idle_time_longer_than_the_stored_hours_counts_while_sweeps_follow_it() {
 #[test]
 fn a_report_of_a_week_ago_is_at_most_a_day_from_it() {
     let mut trend = Trend::default();
-    let mut report = World::default().judge();
+    let mut report = World::default().evaluate();
     let now = report.at;
     let hours = SignedDuration::from_hours;
     for ago in [9 * 24, 6 * 24 + 2, 40, 11] {
@@ -459,7 +459,7 @@ fn a_report_of_a_week_ago_is_at_most_a_day_from_it() {
 #[test]
 fn the_trend_keeps_the_newest_report_of_an_hour_for_two_weeks() {
     let mut trend = Trend::default();
-    let mut report = World::default().judge();
+    let mut report = World::default().evaluate();
     let begin = report.at;
     for minute in (0..20 * 24 * 60).step_by(10) {
         report.at = begin + SignedDuration::from_mins(minute);

@@ -50,7 +50,7 @@ fn latency(trial: u64) -> u64 {
             world.state.fold_heartbeat(&placed, &world.policy.activity);
         }
         world.now = at(sweep_at);
-        let found = world.judge().findings;
+        let found = world.evaluate().findings;
         if found.iter().any(|f| f.kind == FindingKind::IdleNode) {
             return sweep_at - last_active;
         }

@@ -18,7 +18,7 @@ use ebb_telemetry::testing::{at, clock, heartbeat, node, placed_step};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
 
-use crate::testing::{World, asked, instance, region, volume};
+use crate::testing::{World, instance, region, requested, volume};
 
 /// Minute `minute` of node 1: busy for the first twenty, then idle.
 fn minute(minute: u64) -> Heartbeat {
@@ -247,7 +247,7 @@ fn what_has_the_same_name_in_two_accounts_is_two() {
         world.inventory.storage.volumes.insert(id, lost);
         for run in 0..25 {
             let mut run = placed_step(n, 100 + run * 10);
-            run.usage.requested = asked(16, 32);
+            run.usage.requested = requested(16, 32);
             run.usage.peak_cores = Some(MilliCores(900 * u64::from(n)));
             run.usage.peak_memory = Some(PeakMemory {
                 bytes: Bytes::gib(1),
@@ -256,7 +256,7 @@ fn what_has_the_same_name_in_two_accounts_is_two() {
             world.finished.push(run);
         }
     }
-    let report = world.judge();
+    let report = world.evaluate();
     let mut found: Vec<&str> = report.findings.iter().map(|f| f.id.as_str()).collect();
     found.sort_unstable();
     assert_eq!(
@@ -283,6 +283,6 @@ fn what_has_the_same_name_in_two_accounts_is_two() {
     assert_eq!(
         explanation.findings.len(),
         1,
-        "of the account that was asked for"
+        "of the account that was requested for"
     );
 }

@@ -20,7 +20,7 @@ fn report() -> Report {
         .storage
         .volumes
         .insert(lost.id.clone(), lost);
-    world.judge()
+    world.evaluate()
 }
 
 #[test]

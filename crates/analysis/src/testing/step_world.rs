@@ -12,7 +12,7 @@ use ebb_telemetry::step::{
 use ebb_telemetry::testing::{at, clock, placed_step};
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use crate::testing::{World, asked, instance};
+use crate::testing::{World, instance, requested};
 
 pub(crate) fn gib(n: u64) -> Bytes {
     Bytes::gib(n)
@@ -29,7 +29,7 @@ pub(crate) fn peak(mib: u64, source: MemorySource) -> PeakMemory {
 pub(crate) fn usage(kind: StepKind, observed_s: u64) -> StepUsage {
     let mut usage = ebb_telemetry::testing::usage(1, clock(observed_s));
     usage.id.kind = kind;
-    usage.requested = asked(1, 4);
+    usage.requested = requested(1, 4);
     usage
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn ended(world: &mut World, n: u64, minutes: u64, change: impl Fn(&mu
             key: format!("earlier-{n}"),
         },
         end: StepEnd::Exited(0),
-        requested: asked(1, 4),
+        requested: requested(1, 4),
         peak_memory: Some(peak(1_024, MemorySource::CgroupSampled)),
         tools: vec![ToolUsage {
             name: "bwa".into(),
@@ -131,7 +131,7 @@ pub(crate) fn ended(world: &mut World, n: u64, minutes: u64, change: impl Fn(&mu
 }
 
 pub(crate) fn verdict(world: &World, kind: FindingKind) -> Option<Finding> {
-    let findings = world.judge().findings.into_iter();
+    let findings = world.evaluate().findings.into_iter();
     let mut of_kind = findings.filter(|finding| finding.kind == kind);
     of_kind.next()
 }

@@ -17,7 +17,7 @@ fn array(id: &JobId) -> &str {
 }
 
 impl<'a> Families<'a> {
-    pub(crate) fn of(jobs: impl Iterator<Item = &'a Job>) -> Self {
+    pub(crate) fn from_jobs(jobs: impl Iterator<Item = &'a Job>) -> Self {
         let mut families = Self {
             parents: BTreeMap::new(),
         };

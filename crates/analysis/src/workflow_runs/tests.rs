@@ -56,7 +56,7 @@ fn launched(key: &str, pipeline: Option<&str>) -> Option<Box<RunName>> {
 }
 
 fn runs(world: &World) -> Vec<(String, Option<JoinedBy>, usize)> {
-    let runs = world.judge().runs.runs.into_iter();
+    let runs = world.evaluate().runs.runs.into_iter();
     let mut runs: Vec<_> = runs.map(|run| (run.run, run.by, run.steps)).collect();
     runs.sort();
     runs
@@ -108,7 +108,7 @@ fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
     expect[2].0 = format!("nextflow {}/boot-1/7@1", instance(1).id);
     expect.sort();
     assert_eq!(runs(&world), expect);
-    let report = world.judge().runs;
+    let report = world.evaluate().runs;
     assert_eq!((report.steps, report.joined_ppm()), (10, Some(800_000)));
     check_counts_of_names(&report);
     assert_eq!(
@@ -148,7 +148,7 @@ fn labels_of_the_probe_are_not_those_of_a_scheduler() {
     task(&mut world, 9, |detail| {
         detail.scheduler_labels = label("run", "r7");
     });
-    let labels = world.judge().runs.task_labels;
+    let labels = world.evaluate().runs.task_labels;
     let keys: Vec<&str> = labels.iter().map(|one| one.key.as_str()).collect();
     assert_eq!(keys, ["t9"]);
 }
@@ -183,7 +183,7 @@ fn samples_runs_and_pipelines_are_drawn_from_names_only_by_a_rule() {
     task(&mut world, 3, |d| {
         d.scheduler_labels = label("sample", "S9")
     });
-    let report = world.judge().runs;
+    let report = world.evaluate().runs;
     assert_eq!(report.joined_ppm(), Some(0));
     assert_eq!(report.runs[0].samples, ["S9"]);
     world.policy = Policy::parse(
@@ -191,7 +191,7 @@ fn samples_runs_and_pipelines_are_drawn_from_names_only_by_a_rule() {
          [[names]]\nfrom = \"job\"\nform = \"{pipeline}_{run}_{sample}\"\n",
     )
     .expect("it is valid");
-    let report = world.judge().runs;
+    let report = world.evaluate().runs;
     let run = &report.runs[0];
     assert_eq!((run.run.as_str(), run.by), ("r7", Some(JoinedBy::Name)));
     assert_eq!((run.pipeline.as_deref(), run.steps), (Some("rna"), 3));
@@ -211,7 +211,7 @@ fn what_a_report_holds_of_runs_is_bounded_and_what_is_left_out_counted() {
                 .flatten();
         });
     }
-    let report = world.judge().runs;
+    let report = world.evaluate().runs;
     assert_eq!((report.runs.len(), report.left_out), (MAX_RUNS, 100));
     assert_eq!(
         (report.task_labels.len(), report.task_labels_left_out),
@@ -234,12 +234,12 @@ fn a_node_with_many_runs_hides_no_run_of_another() {
     task(&mut world, 0, |d| d.run = launched("old", None));
     let own = world.finished.last_mut().expect("the task");
     own.node = ebb_telemetry::testing::node(2);
-    let runs = world.judge().runs.runs;
+    let runs = world.evaluate().runs.runs;
     assert_eq!(runs.len(), MAX_RUNS);
     let last = runs.last().expect("the oldest");
     assert!(last.run.ends_with("/old"), "{}", last.run);
 }
 
 fn world_without_steps() -> Runs {
-    World::default().judge().runs
+    World::default().evaluate().runs
 }

@@ -98,7 +98,7 @@ pub(crate) async fn costs(Query(part): Query<CostPart>, view: View) -> Result<Re
         services_left_out,
         resources: resources
             .into_iter()
-            .map(|one| ResourceRow::of(one, is_node(&one.id)))
+            .map(|one| ResourceRow::from_billed(one, is_node(&one.id)))
             .collect(),
         pager,
         left_out: report.billed.left_out,
@@ -125,7 +125,7 @@ impl From<&BilledDayShares> for DayRow {
 }
 
 impl ResourceRow {
-    fn of(one: &BilledResource, is_node: bool) -> Self {
+    fn from_billed(one: &BilledResource, is_node: bool) -> Self {
         Self {
             id: one.id.clone(),
             name: name(one.name.as_ref().unwrap_or(&one.id)),

@@ -97,7 +97,7 @@ pub(crate) async fn finding(
         let decision = all.findings.get(&id)?;
         decision.holds_at(moment.at).then(|| decision.into())
     });
-    let content = FindingPage::of(finding, &view, decision, decisions.is_ok());
+    let content = FindingPage::from_finding(finding, &view, decision, decisions.is_ok());
     let title = format!("{}: {}", content.card.kind, content.card.title);
     Ok(view.render(Sheet {
         template: "finding.html",
@@ -110,7 +110,7 @@ pub(crate) async fn finding(
 }
 
 impl FindingPage {
-    fn of(
+    fn from_finding(
         finding: &Finding,
         view: &View,
         decision: Option<DecisionWords>,
@@ -134,7 +134,7 @@ impl FindingPage {
         Self {
             id: finding.id.clone(),
             action: format!("/findings/{}", segment(&finding.id)),
-            card: Card::of(finding, report, greatest.unwrap_or_default(), &Zone::utc()),
+            card: Card::from_finding(finding, report, greatest.unwrap_or_default(), &Zone::utc()),
             first_seen: standing.map(|standing| standing.first_seen.into()),
             window: [finding.window.from.into(), finding.window.to.into()],
             node: node.cloned(),

@@ -58,7 +58,7 @@ pub(crate) struct FindingRow {
 }
 
 impl FindingRow {
-    pub(crate) fn of(finding: &Finding, report: &Report) -> Self {
+    pub(crate) fn from_finding(finding: &Finding, report: &Report) -> Self {
         let resource = &finding.resource;
         let standing = report.history.life.get(&finding.id);
         let changed = standing.filter(|standing| standing.stage != Stage::Ongoing);
@@ -209,7 +209,7 @@ pub(crate) async fn findings(
         headline,
         rows: rows
             .into_iter()
-            .map(|finding| FindingRow::of(finding, report))
+            .map(|finding| FindingRow::from_finding(finding, report))
             .collect(),
         pager,
         kinds: kinds(report, kind),

@@ -104,7 +104,7 @@ pub(crate) async fn timeline(
 ) -> Result<Response, Problem> {
     let (_, list) = known((&store, &view), &run, moment).await?;
     let list = list.as_deref().map(|run| &run.list);
-    let gantt = Gantt::of(list, view.report.at, (part.from, part.to));
+    let gantt = Gantt::from_list(list, view.report.at, (part.from, part.to));
     let version = format!(
         "{}-{:?}-{:?}",
         view.version.trim_matches('"'),
@@ -120,7 +120,11 @@ pub(crate) async fn timeline(
 
 impl Gantt {
     /// Without a list, there is no bar.
-    fn of(list: Option<&BriefList>, at: Timestamp, (from, to): (Option<u32>, Option<u32>)) -> Self {
+    fn from_list(
+        list: Option<&BriefList>,
+        at: Timestamp,
+        (from, to): (Option<u32>, Option<u32>),
+    ) -> Self {
         let tasks = list.map_or(&[][..], |list| &list.tasks);
         let start = tasks.iter().map(begin).min().unwrap_or_default();
         let all = Self::bars(tasks, (start, at));
@@ -181,7 +185,7 @@ impl Gantt {
             let lanes = &mut free[step as usize];
             let lane = lane_for(lanes, (begins, ends), most);
             let expected = task.typical_seconds.filter(|typical| *typical >= 0.0);
-            let progress = Progress::of(task, at);
+            let progress = Progress::from_task(task, at);
             let state = Progress::ALL.iter().position(|one| *one == progress);
             layout.bars.push(Bar {
                 queued: task.queued_at.map(|_| begins),
@@ -237,7 +241,7 @@ fn lane_for(lanes: &mut Vec<u32>, (begins, ends): (u32, u32), most: usize) -> us
 fn merge(mut bars: Vec<Bar>, lanes: &[u32], (from, to): (u32, u32)) -> Vec<Bar> {
     // A list of tasks is in this order already.
     bars.sort_by_key(|bar| bar.start);
-    let rows = Rows::of(lanes);
+    let rows = Rows::from_lanes(lanes);
     let mut intervals = MAX_INTERVALS;
     loop {
         let length = ((to - from) / intervals).max(1);
@@ -281,7 +285,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(lanes: &[u32]) -> Self {
+    fn from_lanes(lanes: &[u32]) -> Self {
         let mut count = 0;
         let first = lanes.iter().map(|lanes| {
             let first = count;
@@ -361,13 +365,13 @@ mod tests {
     #[test]
     fn each_task_is_a_bar_and_overlapping_tasks_have_lanes() {
         let list = BriefList::from(&task_list());
-        let gantt = Gantt::of(Some(&list), list.at, (None, None));
+        let gantt = Gantt::from_list(Some(&list), list.at, (None, None));
         assert_eq!((gantt.tasks, gantt.merged), (list.tasks.len(), false));
         assert_eq!(gantt.steps, ["align", "sort"]);
         assert_eq!(gantt.nodes, ["i-0aaa", "i-0bbb"]);
         assert_eq!(gantt.bars.node, [0, 0, 1]);
         // Only the last task is in this part.
-        let part = Gantt::of(Some(&list), list.at, (Some(5_000), None));
+        let part = Gantt::from_list(Some(&list), list.at, (Some(5_000), None));
         assert_eq!(
             (part.nodes, part.bars.node),
             (vec!["i-0bbb".to_owned()], vec![0])
@@ -377,14 +381,14 @@ mod tests {
         let failed = gantt.states[usize::from(gantt.bars.state[0])];
         assert_eq!(failed, "failed");
         let two = BriefList::from(&many_tasks(2));
-        let gantt = Gantt::of(Some(&two), two.at, (None, None));
+        let gantt = Gantt::from_list(Some(&two), two.at, (None, None));
         assert_eq!(gantt.bars.lane, [0, 1]);
     }
 
     #[test]
     fn many_tasks_are_few_bars_and_none_is_lost() {
         let list = BriefList::from(&many_tasks(100_000));
-        let gantt = Gantt::of(Some(&list), list.at, (None, None));
+        let gantt = Gantt::from_list(Some(&list), list.at, (None, None));
         let count: u32 = gantt.bars.count.iter().sum();
         assert!(gantt.merged && gantt.bars.start.len() <= MAX_BARS);
         assert_eq!((gantt.tasks, count), (100_000, 100_000));
@@ -400,9 +404,9 @@ mod tests {
         assert!(gantt.bars.count.iter().zip(&gantt.bars.node).all(is_single));
         let size = serde_json::to_string(&gantt).expect("JSON").len();
         assert!(size < 1_500_000, "{size} bytes");
-        let part = Gantt::of(Some(&list), list.at, (Some(0), Some(30)));
+        let part = Gantt::from_list(Some(&list), list.at, (Some(0), Some(30)));
         assert!(part.tasks < 100_000 && !part.bars.start.is_empty());
-        let none = Gantt::of(None, list.at, (None, None));
+        let none = Gantt::from_list(None, list.at, (None, None));
         assert_eq!((none.tasks, none.left_out), (0, 0));
     }
 }

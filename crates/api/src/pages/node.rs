@@ -99,8 +99,8 @@ pub(crate) async fn node(
     let link = Link::new(format!("/nodes/{}", segment(&id)));
     let title = summary.and_then(|node| node.name.as_deref()).unwrap_or(&id);
     let title = format!("Node {}", name(title));
-    let tasks = TaskTable::of(list.as_ref(), report.at, (part.page, &link));
-    let content = NodePage::of(&id, summary, of_node, (&view, tasks));
+    let tasks = TaskTable::from_list(list.as_ref(), report.at, (part.page, &link));
+    let content = NodePage::new(&id, summary, of_node, (&view, tasks));
     Ok(view.render(Sheet {
         template: "node.html",
         title,
@@ -112,14 +112,14 @@ pub(crate) async fn node(
 }
 
 impl NodePage {
-    fn of(
+    fn new(
         id: &str,
         summary: Option<&NodeSummary>,
         of_node: Option<&NodeHours>,
         (view, tasks): (&View, TaskTable),
     ) -> Self {
         let report = &view.report;
-        let price = summary.and_then(NodePrice::of);
+        let price = summary.and_then(NodePrice::from_node);
         let hours = of_node.map_or(&[][..], |hours| &hours.hours);
         let from = report.timeline.from.unwrap_or(report.at);
         let observed = hours.iter().any(Option::is_some);
@@ -140,7 +140,7 @@ impl NodePage {
             idle_hours,
             idle_cost: (price.zip(idle_hours)).map(|(price, hours)| price.cost(hours)),
             findings: findings
-                .map(|finding| FindingRow::of(finding, report))
+                .map(|finding| FindingRow::from_finding(finding, report))
                 .collect(),
             tasks,
         }
@@ -212,7 +212,7 @@ mod tests {
         let hours = [Some(0), None, Some(0), Some(0), Some(7), Some(0)];
         let mut node = node_summary("i-0aaa");
         node.per_hour = Some(UsdPerHour::from_micros(500_000));
-        let times = idle_times(&hours, from, NodePrice::of(&node));
+        let times = idle_times(&hours, from, NodePrice::from_node(&node));
         let shown: Vec<_> = times
             .iter()
             .map(|time| (time.hours, time.cost.as_deref()))

@@ -40,7 +40,7 @@ pub(crate) struct NodePrice {
 
 impl NodePrice {
     /// `None` when no price is known.
-    pub(crate) fn of(node: &NodeSummary) -> Option<Self> {
+    pub(crate) fn from_node(node: &NodeSummary) -> Option<Self> {
         let basis = node.basis;
         node.per_hour.map(|per_hour| Self { per_hour, basis })
     }
@@ -81,7 +81,8 @@ impl From<&NodeSummary> for NodeRow {
             region: node.region.as_ref().map(ToString::to_string),
             owner: node.owner.as_deref().map(name),
             heard_at: node.heard_at.map(When::from),
-            per_hour: NodePrice::of(node).map(|price| bounded(price.per_hour, price.is_bound())),
+            per_hour: NodePrice::from_node(node)
+                .map(|price| bounded(price.per_hour, price.is_bound())),
             findings: node.findings.len(),
         }
     }

@@ -118,7 +118,7 @@ pub(crate) async fn overview(
     Query(NoParameters {}): Query<NoParameters>,
     view: View,
 ) -> Result<Response, Problem> {
-    let content = Overview::of(&view);
+    let content = Overview::from_view(&view);
     Ok(view.render(Sheet {
         template: "overview.html",
         title: "Overview".to_owned(),
@@ -130,7 +130,7 @@ pub(crate) async fn overview(
 }
 
 impl Overview {
-    fn of(view: &View) -> Self {
+    fn from_view(view: &View) -> Self {
         let report = &view.report;
         let totals = view.totals();
         let findings: Vec<Finding> = view.findings().cloned().collect();
@@ -156,12 +156,12 @@ impl Overview {
             resolved: resolved(report),
             set_aside: report.findings.len() - findings.len() + report.history.set_aside.len(),
             trend: trend(report, &Zone::utc()),
-            health: Health::of(report),
+            health: Health::from_report(report),
             own_cost: OwnCostWords::from(&report.own_cost),
             runs: runs
                 .filter(|run| run.run != UNASSIGNED)
                 .take(SHORT)
-                .map(|run| RunRow::of(run, &costs))
+                .map(|run| RunRow::from_run(run, &costs))
                 .collect(),
         }
     }
@@ -169,7 +169,7 @@ impl Overview {
 
 fn rows<'a>(findings: impl Iterator<Item = &'a Finding>, report: &Report) -> Vec<FindingRow> {
     findings
-        .map(|finding| FindingRow::of(finding, report))
+        .map(|finding| FindingRow::from_finding(finding, report))
         .collect()
 }
 
@@ -233,7 +233,7 @@ fn kinds(findings: &[Finding]) -> Vec<KindBar> {
 }
 
 impl Health {
-    fn of(report: &Report) -> Self {
+    fn from_report(report: &Report) -> Self {
         let totals = &report.totals;
         let heard = report.nodes.iter().filter_map(|node| node.heard_at).max();
         let gaps = report.gaps.iter().take(SHORT);
@@ -241,9 +241,9 @@ impl Health {
             running: totals.running_instances,
             with_probe: totals.with_probe,
             on_metrics: totals.on_metrics,
-            probes: (!report.probes.is_empty()).then(|| ProbeCounts::of(&report.probes)),
+            probes: (!report.probes.is_empty()).then(|| ProbeCounts::from_probes(&report.probes)),
             heard_at: heard.map(When::from),
-            not_evaluated: report.not_judged.len(),
+            not_evaluated: report.not_evaluated.len(),
             left_out: report.steps_left_out
                 + report.nodes_left_out
                 + report.targets.left_out

@@ -129,7 +129,7 @@ fn is_lossy(probe: &ProbeSummary) -> bool {
 }
 
 impl ProbeCounts {
-    pub(crate) fn of(probes: &[ProbeSummary]) -> Self {
+    pub(crate) fn from_probes(probes: &[ProbeSummary]) -> Self {
         let count = |is_one: fn(&ProbeSummary) -> bool| {
             let ones = probes.iter().filter(|probe| is_one(probe));
             ones.count()
@@ -214,7 +214,7 @@ pub(crate) async fn probes(
     let (install, install_left_out) = install(&report.unwatched);
     let content = ProbeList {
         headline,
-        counts: ProbeCounts::of(&report.probes),
+        counts: ProbeCounts::from_probes(&report.probes),
         without_probe: totals.running_instances.saturating_sub(totals.with_probe),
         rows: rows.into_iter().map(ProbeRow::from).collect(),
         problems,

@@ -60,7 +60,7 @@ fn routes() -> [Route; 20] {
 /// The paths with a parameter.
 pub(crate) fn templates() -> impl Iterator<Item = Template> {
     let routes = routes().into_iter();
-    routes.filter_map(|(_, path, _)| Template::of(path))
+    routes.filter_map(|(_, path, _)| Template::find(path))
 }
 
 /// Whether a path needs no cookie: the address of a link, and the style of the page that refuses.

@@ -151,7 +151,7 @@ impl RunParts {
         let steps = opening.steps.iter();
         Self {
             count: opening.tasks,
-            cost: Some(RunCost::of((of.run, node_use), report, &of.catalogue)),
+            cost: Some(RunCost::new((of.run, node_use), report, &of.catalogue)),
             log: Some(RunLog::of_opening(opening, report, &of.link)),
             steps: steps_by_count(
                 steps.map(|(step, tasks)| (step.as_str(), *tasks)).collect(),
@@ -165,8 +165,8 @@ impl RunParts {
     fn of_list(list: Option<&BriefList>, of: &RunContext<'_>) -> Self {
         let report = &of.view.report;
         let tasks = list.map_or(&[][..], |list| &list.tasks);
-        let node_use = || Cow::Owned(NodeUse::of(tasks));
-        let cost = list.map(|_| RunCost::of((of.run, node_use), report, &of.catalogue));
+        let node_use = || Cow::Owned(NodeUse::from_tasks(tasks));
+        let cost = list.map(|_| RunCost::new((of.run, node_use), report, &of.catalogue));
         let mut steps: HashMap<&str, usize> = HashMap::new();
         for task in tasks {
             *steps.entry(&task.step).or_default() += 1;
@@ -174,9 +174,10 @@ impl RunParts {
         Self {
             count: tasks.len(),
             cost,
-            log: list.map(|list| RunLog::of(list, (of.show, report), (of.part.log, &of.link))),
+            log: list
+                .map(|list| RunLog::from_list(list, (of.show, report), (of.part.log, &of.link))),
             steps: steps_by_count(steps, of.view),
-            tasks: TaskTable::of(list, report.at, (of.part.page, &of.link)),
+            tasks: TaskTable::from_list(list, report.at, (of.part.page, &of.link)),
         }
     }
 }
@@ -212,7 +213,7 @@ pub(crate) async fn run(
     moment: Moment,
     view: View,
 ) -> Result<Response, Problem> {
-    let show = LogPart::of(part.show.as_deref())?;
+    let show = LogPart::parse(part.show.as_deref())?;
     let is_csv = csv_table::is_wanted(part.format.as_ref())?;
     let link = Link::new(format!("/runs/{}", segment(&run)));
     let link = (link.with("task", part.task.as_deref())).with("show", part.show.as_deref());
@@ -243,7 +244,7 @@ pub(crate) async fn run(
         (Some(list), Some(at)) => {
             let whole = store.whole_tasks(list, &[at], moment.now).await?;
             let whole = whole.first();
-            whole.map(|whole| TaskPage::of(&run, (at, whole), &view))
+            whole.map(|whole| TaskPage::new(&run, (at, whole), &view))
         }
         _ => None,
     };
@@ -262,7 +263,7 @@ fn page(
         run: of.run.to_owned(),
         name: name(of.run),
         cost: parts.cost,
-        summary: summary.map(|run| RunRow::of(run, &RunCosts::new(&of.view.report.costs))),
+        summary: summary.map(|run| RunRow::from_run(run, &RunCosts::new(&of.view.report.costs))),
         has_timeline: parts.count > 0,
         timeline: format!("{own}/timeline.json"),
         is_task_unknown: of.part.task.is_some() && task.is_none(),
@@ -313,7 +314,7 @@ fn steps_by_count(counts: HashMap<&str, usize>, view: &View) -> Vec<StepRow> {
 }
 
 impl TaskPage {
-    fn of(run: &str, (number, task): (usize, &TaskDetail), view: &View) -> Self {
+    fn new(run: &str, (number, task): (usize, &TaskDetail), view: &View) -> Self {
         let by_id = view.findings_by_id();
         let findings = task.findings.iter();
         let findings = findings.filter_map(|id| by_id.get(id.as_str()));
@@ -321,7 +322,7 @@ impl TaskPage {
         let usage = Link::new(format!("/runs/{}/usage.json", segment(run)));
         Self {
             number,
-            row: TaskRow::of(&TaskBrief::from(task), view.report.at),
+            row: TaskRow::from_task(&TaskBrief::from(task), view.report.at),
             usage: usage.with("task", Some(&task.id)).to_string(),
             has_points: task.points.len() > 1,
             facts: facts(task),
@@ -330,7 +331,7 @@ impl TaskPage {
                 .collect(),
             tools: tools.map(ToolRow::from).collect(),
             findings: findings
-                .map(|finding| FindingRow::of(finding, &view.report))
+                .map(|finding| FindingRow::from_finding(finding, &view.report))
                 .collect(),
         }
     }

@@ -30,15 +30,19 @@ pub(crate) enum RunCost {
 
 impl RunCost {
     /// The cost of a run whose tasks use nodes like this.
-    pub(crate) fn of<'a>(
+    pub(crate) fn new<'a>(
         (run, node_use): (&str, impl FnOnce() -> Cow<'a, [NodeUse]>),
         report: &Report,
         catalogue: &Catalogue,
     ) -> Self {
         let costs = RunCosts::new(&report.costs);
         match costs.of_name(run, &report.runs) {
-            Some(cost) => Self::Allocated(AllocatedRunCost::of(&cost, report)),
-            None => Self::Estimate(CostEstimate::of(&node_use(), &report.nodes, catalogue)),
+            Some(cost) => Self::Allocated(AllocatedRunCost::from_cost(&cost, report)),
+            None => Self::Estimate(CostEstimate::from_node_use(
+                &node_use(),
+                &report.nodes,
+                catalogue,
+            )),
         }
     }
 }
@@ -54,7 +58,7 @@ pub(crate) struct AllocatedRunCost {
 }
 
 impl AllocatedRunCost {
-    fn of(cost: &AllocatedCost, report: &Report) -> Self {
+    fn from_cost(cost: &AllocatedCost, report: &Report) -> Self {
         Self {
             cost: cost.cost.map(|usd| usd.to_string()),
             since: (report.costs.days.first()).map(|first| one_line(&first.day)),
@@ -76,7 +80,7 @@ pub(crate) struct CostEstimate {
 }
 
 impl CostEstimate {
-    fn of(node_use: &[NodeUse], nodes: &[NodeSummary], catalogue: &Catalogue) -> Self {
+    fn from_node_use(node_use: &[NodeUse], nodes: &[NodeSummary], catalogue: &Catalogue) -> Self {
         let nodes: HashMap<&str, &NodeSummary> =
             nodes.iter().map(|node| (node.id.as_str(), node)).collect();
         let (mut sum, mut priced, mut unpriced) = (Usd::ZERO, 0_usize, 0_usize);
@@ -108,7 +112,7 @@ fn cost(one: &NodeUse, node: &NodeSummary, catalogue: &Catalogue) -> Option<Usd>
         cores: one.requested_cores.and_then(milli_cores),
         memory: one.requested_memory_bytes.map(Bytes),
     };
-    let share = MachineSize::of(spec).share_of_price(per_hour, request, 0)?;
+    let share = MachineSize::from_spec(spec).share_of_price(per_hour, request, 0)?;
     let time = Duration::try_from_secs_f64(one.seconds).ok()?;
     Some(share.over(time))
 }
@@ -143,8 +147,8 @@ mod tests {
         tasks[0].requested_cores = Some(2.0);
         tasks[0].requested_memory_bytes = None;
         let check = |nodes: &[NodeSummary], cost: Option<&str>, priced: usize| {
-            let node_use = NodeUse::of(&tasks);
-            let found = CostEstimate::of(&node_use, nodes, Catalogue::built_in());
+            let node_use = NodeUse::from_tasks(&tasks);
+            let found = CostEstimate::from_node_use(&node_use, nodes, Catalogue::built_in());
             let expect = CostEstimate {
                 cost: cost.map(str::to_owned),
                 priced,

@@ -27,7 +27,7 @@ pub(crate) enum LogPart {
 impl LogPart {
     /// # Errors
     /// If there is no such part.
-    pub(crate) fn of(show: Option<&str>) -> Result<Self, Problem> {
+    pub(crate) fn parse(show: Option<&str>) -> Result<Self, Problem> {
         match show {
             None | Some("") => Ok(Self::All),
             Some("problems") => Ok(Self::Problems),
@@ -80,7 +80,7 @@ fn events(tasks: &[TaskBrief], at: Timestamp) -> Vec<Event<'_>> {
 
 impl RunLog {
     /// The page `number` of the account of these tasks.
-    pub(crate) fn of(
+    pub(crate) fn from_list(
         list: &BriefList,
         (part, report): (LogPart, &Report),
         (number, link): (Option<usize>, &Link),
@@ -98,7 +98,8 @@ impl RunLog {
     /// The first page of the whole account. Each of its events is of one of the first tasks.
     pub(crate) fn of_opening(opening: &RunOpening, report: &Report, link: &Link) -> Self {
         let ended = opening.tasks.saturating_sub(opening.unfinished.len());
-        let has_event = |task: &&TaskBrief| Progress::of(task, report.at) != Progress::Running;
+        let has_event =
+            |task: &&TaskBrief| Progress::from_task(task, report.at) != Progress::Running;
         let ended = ended + opening.unfinished.iter().filter(has_event).count();
         let total = opening.tasks.saturating_add(ended);
         let (range, pager) = Pager::range(total, ("log", None), link);
@@ -129,7 +130,7 @@ impl RunLog {
 }
 
 fn of_task(task: &TaskBrief, at: Timestamp) -> impl Iterator<Item = Event<'_>> {
-    let progress = Progress::of(task, at);
+    let progress = Progress::from_task(task, at);
     let start = Event {
         at: task.started_at,
         task,
@@ -249,7 +250,7 @@ mod tests {
             at: list.at,
             ..testing::empty()
         };
-        let log = RunLog::of(list, (part, &report), (None, &Link::new("/runs/r")));
+        let log = RunLog::from_list(list, (part, &report), (None, &Link::new("/runs/r")));
         let lines = log.lines.iter();
         lines
             .map(|line| format!("{} {}", line.at, line.text))
@@ -280,7 +281,8 @@ mod tests {
         let mut report = testing::empty();
         report.at = list.at + NO_NEWS + SignedDuration::from_secs(1);
         let last = |report: &Report| {
-            let log = RunLog::of(&list, (LogPart::Problems, report), (None, &Link::new("/")));
+            let log =
+                RunLog::from_list(&list, (LogPart::Problems, report), (None, &Link::new("/")));
             let line = log.lines.last().expect("a line");
             (line.class, format!("{} {}", line.at, line.text))
         };

@@ -50,8 +50,8 @@ pub(crate) struct RunRow {
 }
 
 impl RunRow {
-    pub(crate) fn of(run: &WorkflowRun, costs: &RunCosts<'_>) -> Self {
-        let cost = costs.of(run).and_then(|one| one.cost_words(run));
+    pub(crate) fn from_run(run: &WorkflowRun, costs: &RunCosts<'_>) -> Self {
+        let cost = costs.cost_of(run).and_then(|one| one.cost_words(run));
         Self {
             run: run.run.clone(),
             name: name(&run.run),
@@ -115,7 +115,7 @@ pub(crate) async fn runs(Query(filter): Query<RunFilter>, view: View) -> Result<
         assigned: runs.joined_ppm().map(|ppm| format!("{} %", ppm / 10_000)),
         rows: rows
             .into_iter()
-            .map(|run| RunRow::of(run, &costs))
+            .map(|run| RunRow::from_run(run, &costs))
             .collect(),
         pager,
         pipelines: choices(pipelines, given(filter.pipeline.as_ref())),
@@ -147,7 +147,7 @@ fn csv(runs: &[&WorkflowRun], costs: &RunCosts<'_>) -> Result<Response, Problem>
         "from",
         "to",
     ];
-    let cost = |run: &WorkflowRun| costs.of(run)?.cost;
+    let cost = |run: &WorkflowRun| costs.cost_of(run)?.cost;
     let rows = runs.iter().map(|run| {
         [
             Some(run.run.clone()),

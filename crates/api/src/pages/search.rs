@@ -42,7 +42,7 @@ enum ResultForm {
 }
 
 impl ResultForm {
-    fn of(format: Option<&str>) -> Result<Self, Problem> {
+    fn parse(format: Option<&str>) -> Result<Self, Problem> {
         match format {
             None => Ok(Self::Page),
             Some("csv") => Ok(Self::Csv),
@@ -97,7 +97,7 @@ struct SearchHits<T> {
 }
 
 impl<T> SearchHits<T> {
-    fn of<I>(path: &str, text: &str, all: impl Iterator<Item = I>, row: impl Fn(I) -> T) -> Self {
+    fn find<I>(path: &str, text: &str, all: impl Iterator<Item = I>, row: impl Fn(I) -> T) -> Self {
         let (mut rows, mut total) = (Vec::new(), 0);
         for one in all {
             total += 1;
@@ -193,7 +193,7 @@ pub(crate) async fn search(
 ) -> Result<Response, Problem> {
     let report = &view.report;
     let text = q.trim();
-    let form = ResultForm::of(format.as_deref())?;
+    let form = ResultForm::parse(format.as_deref())?;
     if form != ResultForm::Page {
         let hits = match text {
             "" => Vec::new(),
@@ -209,16 +209,18 @@ pub(crate) async fn search(
     let is_step = |name: &str| findings::is_in_any(text, [name].into_iter());
     let found = view.findings();
     let found = found.filter(|one| is_text && findings::contains(one, text));
-    let found = SearchHits::of("/findings", text, found, |one| FindingRow::of(one, report));
+    let found = SearchHits::find("/findings", text, found, |one| {
+        FindingRow::from_finding(one, report)
+    });
     let all = report.nodes.iter();
     let all = all.filter(|one| is_text && nodes::contains(one, text));
-    let nodes = SearchHits::of("/nodes", text, all, NodeRow::from);
+    let nodes = SearchHits::find("/nodes", text, all, NodeRow::from);
     let all = steps.iter().filter(|one| is_text && is_step(&one.step));
-    let steps = SearchHits::of("/steps", text, all, StepRow::from);
+    let steps = SearchHits::find("/steps", text, all, StepRow::from);
     let all = report.runs.runs.iter();
     let all = all.filter(|one| is_text && runs::contains(one, text));
     let costs = RunCosts::new(&report.costs);
-    let runs = SearchHits::of("/runs", text, all, |run| RunRow::of(run, &costs));
+    let runs = SearchHits::find("/runs", text, all, |run| RunRow::from_run(run, &costs));
     let link = |format: &str| {
         let link = Link::new("/search").with("q", Some(text));
         link.with("format", Some(format)).to_string()

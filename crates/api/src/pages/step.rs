@@ -130,11 +130,11 @@ pub(crate) async fn step(
     let content = StepPage {
         name: name(&step),
         advice: match wanted[..] {
-            [one] => Some(AdvicePage::of(one, &view)),
+            [one] => Some(AdvicePage::from_step(one, &view)),
             _ => None,
         },
         several,
-        tasks: TaskTable::of(list.as_ref(), view.report.at, (part.page, &link)),
+        tasks: TaskTable::from_list(list.as_ref(), view.report.at, (part.page, &link)),
     };
     let own = format!("/steps/{}", segment(&step));
     let json = match content.advice {
@@ -154,17 +154,17 @@ pub(crate) async fn step(
 }
 
 impl AdvicePage {
-    fn of(step: &StepAdvice, view: &View) -> Self {
-        let reasons = Reasons::of(step);
+    fn from_step(step: &StepAdvice, view: &View) -> Self {
+        let reasons = Reasons::from_step(step);
         let by_id = view.findings_by_id();
         let finding = step.finding.as_deref().and_then(|id| by_id.get(id));
         let offers = step
             .offers
             .now
             .iter()
-            .map(|offer| OfferRow::of(offer, true));
+            .map(|offer| OfferRow::from_offer(offer, true));
         let others = step.offers.best.iter().chain(&step.offers.spot);
-        let others = others.map(|offer| OfferRow::of(offer, false));
+        let others = others.map(|offer| OfferRow::from_offer(offer, false));
         Self {
             row: step.into(),
             is_changed: step.asks != step.should_ask,
@@ -183,7 +183,7 @@ impl AdvicePage {
             failures: step.failures.iter().map(ToString::to_string).collect(),
             offers: offers.chain(others).collect(),
             texts: texts(step),
-            finding: finding.map(|finding| FindingRow::of(finding, &view.report)),
+            finding: finding.map(|finding| FindingRow::from_finding(finding, &view.report)),
         }
     }
 }
@@ -230,7 +230,7 @@ fn bars(step: &StepAdvice) -> Vec<ResourceBars> {
 }
 
 impl OfferRow {
-    fn of(offer: &Offered, is_present: bool) -> Self {
+    fn from_offer(offer: &Offered, is_present: bool) -> Self {
         Self {
             instance_type: offer.instance_type.to_string(),
             market: offer.market.to_string(),

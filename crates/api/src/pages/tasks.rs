@@ -79,7 +79,7 @@ impl Progress {
     ];
 
     /// The state of a task at the time of a report.
-    pub(crate) fn of(task: &TaskBrief, at: Timestamp) -> Self {
+    pub(crate) fn from_task(task: &TaskBrief, at: Timestamp) -> Self {
         match task.end {
             StepEnd::Running if at.duration_since(task.observed_at) > NO_NEWS => Self::Lost,
             StepEnd::Running if is_stalled(task) => Self::Stalled,
@@ -133,7 +133,7 @@ pub(crate) struct TaskRow {
 
 impl TaskRow {
     /// A task at the time of a report.
-    pub(crate) fn of(task: &TaskBrief, at: Timestamp) -> Self {
+    pub(crate) fn from_task(task: &TaskBrief, at: Timestamp) -> Self {
         let of_request = |used: Option<String>, request: Option<String>| {
             let used = used.unwrap_or_else(|| "–".to_owned());
             match request {
@@ -154,7 +154,7 @@ impl TaskRow {
             attempt: task.attempt,
             run: task.run.as_deref().unwrap_or(UNASSIGNED).to_owned(),
             node: task.node.to_string(),
-            state: Progress::of(task, at).word(),
+            state: Progress::from_task(task, at).word(),
             end,
             started: task.started_at.strftime("%-d %b %H:%M:%S").to_string(),
             queued: queued_seconds(task).map(seconds),
@@ -194,7 +194,7 @@ pub(crate) struct TaskTable {
 
 impl TaskTable {
     /// The newest tasks first.
-    pub(crate) fn of(
+    pub(crate) fn from_list(
         list: Option<&BriefList>,
         at: Timestamp,
         (page, link): (Option<usize>, &Link),
@@ -205,7 +205,7 @@ impl TaskTable {
         let (range, pager) = Pager::range(list.tasks.len(), ("page", page), link);
         let rows = list.tasks.iter().rev().skip(range.start).take(range.len());
         Self {
-            rows: rows.map(|task| TaskRow::of(task, at)).collect(),
+            rows: rows.map(|task| TaskRow::from_task(task, at)).collect(),
             pager: Some(pager),
             left_out: list.left_out,
             is_known: true,
@@ -217,7 +217,7 @@ impl TaskTable {
         let (range, pager) = Pager::range(opening.tasks, ("page", None), link);
         let rows = opening.newest.iter().rev().take(range.len());
         Self {
-            rows: rows.map(|task| TaskRow::of(task, at)).collect(),
+            rows: rows.map(|task| TaskRow::from_task(task, at)).collect(),
             pager: Some(pager),
             left_out: opening.left_out,
             is_known: true,
@@ -259,7 +259,7 @@ pub(crate) fn csv(list: Option<&BriefList>, at: Timestamp) -> Result<Response, P
             task.run.as_deref().map(str::to_owned),
             Some(task.node.to_string()),
             task.job.as_deref().map(str::to_owned),
-            Some(Progress::of(task, at).word().to_owned()),
+            Some(Progress::from_task(task, at).word().to_owned()),
             Some(task.end.to_string()),
             task.queued_at.map(|at| at.to_string()),
             Some(task.started_at.to_string()),

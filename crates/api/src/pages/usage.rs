@@ -57,11 +57,11 @@ pub(crate) async fn usage(
     })?;
     let version = view.version.trim_matches('"');
     let version = format!("{version}-{}", segment(&choice.task));
-    Ok(Answer::json(&Usage::of(task), &version)?.into_response())
+    Ok(Answer::json(&Usage::from_task(task), &version)?.into_response())
 }
 
 impl Usage {
-    fn of(task: &TaskDetail) -> Self {
+    fn from_task(task: &TaskDetail) -> Self {
         let mut usage = Self {
             schema: "ebb.usage/1",
             requested_cores: task.requested_cores,
@@ -109,15 +109,15 @@ mod tests {
     #[test]
     fn totals_become_rates_and_what_went_backwards_is_unknown() {
         let mut task = task_list().tasks.remove(0);
-        let usage = Usage::of(&task);
+        let usage = Usage::from_task(&task);
         assert_eq!(usage.cores, [Some(2.0), Some(4.0)]);
         assert_eq!(usage.disk_bytes_per_second, [Some(100.0), None]);
         assert_eq!(usage.gpus, [None, None]);
         task.points[2].cpu_seconds = 0.0;
-        assert_eq!(Usage::of(&task).cores, [Some(2.0), None]);
+        assert_eq!(Usage::from_task(&task).cores, [Some(2.0), None]);
         task.points[1].at = task.points[0].at;
-        assert_eq!(Usage::of(&task).at.len(), 1);
+        assert_eq!(Usage::from_task(&task).at.len(), 1);
         task.points.clear();
-        assert!(Usage::of(&task).at.is_empty());
+        assert!(Usage::from_task(&task).at.is_empty());
     }
 }

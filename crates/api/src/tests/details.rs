@@ -80,7 +80,7 @@ pub(crate) async fn detailed(report: &Report) -> FakeObjects {
         json!({"i-1": explanation}),
     )
     .await;
-    let one = ShardCount::of(1, 1);
+    let one = ShardCount::from_counts(1, 1);
     let index = DetailIndex {
         schema: DetailIndex::SCHEMA.to_owned(),
         at: Timestamp::UNIX_EPOCH,

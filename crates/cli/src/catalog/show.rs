@@ -95,10 +95,15 @@ pub(super) fn written(
         );
     }
     let mut types: Vec<Type<'_>> = match &args.name {
-        Some(name) => vec![of(catalogue, refreshed, named(catalogue, name)?, &regions)],
+        Some(name) => vec![type_row(
+            catalogue,
+            refreshed,
+            named(catalogue, name)?,
+            &regions,
+        )],
         None => {
             let fitting = catalogue.types().iter().filter(|spec| fits(spec, args));
-            let all = fitting.map(|spec| of(catalogue, refreshed, spec, &regions));
+            let all = fitting.map(|spec| type_row(catalogue, refreshed, spec, &regions));
             all.filter(|one| is_affordable(one, args)).collect()
         }
     };
@@ -182,7 +187,7 @@ fn is_affordable(one: &Type<'_>, args: &ShowArgs) -> bool {
     prices.any(|price| args.max_price.is_none_or(|most| price.on_demand <= most))
 }
 
-fn of<'a>(
+fn type_row<'a>(
     catalogue: &'a Catalogue,
     refreshed: &'a Refreshed,
     spec: &'a TypeSpec,

@@ -147,7 +147,7 @@ fn ids_of(report: &Report, name: &str) -> Vec<String> {
     }
     let of_findings = findings().map(|finding| &finding.resource);
     let of_findings = of_findings.map(|one| (&one.id, one.name.as_deref()));
-    let not_evaluated = report.not_judged.iter();
+    let not_evaluated = report.not_evaluated.iter();
     let not_evaluated = not_evaluated.map(|one| (&one.resource, one.name.as_deref()));
     let nodes = report.nodes.iter();
     let nodes = nodes.map(|node| (&node.id, node.name.as_deref()));
@@ -172,7 +172,7 @@ fn known_names(report: &Report) -> impl Iterator<Item = &str> {
             .into_iter()
             .chain(&resource.name)
     });
-    let not_evaluated = report.not_judged.iter();
+    let not_evaluated = report.not_evaluated.iter();
     let not_evaluated =
         not_evaluated.flat_map(|one| std::iter::once(&one.resource).chain(&one.name));
     let nodes = report.nodes.iter();

@@ -344,7 +344,7 @@ mod tests {
         Region::new(name).expect("a region")
     }
 
-    fn of(checks: &[Check], action: &str) -> (State, String) {
+    fn state_of(checks: &[Check], action: &str) -> (State, String) {
         let found = checks.iter().find(|check| check.name == action);
         let check = found.expect(action);
         (check.state, check.detail.clone())
@@ -368,7 +368,7 @@ mod tests {
         answers.inventory(&b, &Ok(denying));
         let checks = answers.checks();
         let check = |action: &str, state: State, detail: &str| {
-            assert_eq!(of(&checks, action), (state, detail.to_owned()));
+            assert_eq!(state_of(&checks, action), (state, detail.to_owned()));
         };
         check("ec2:DescribeInstances", State::Ok, "in 2 regions");
         let refused = "in us-east-1: denied: AccessDenied: no";
@@ -411,7 +411,7 @@ mod tests {
         for name in ["a-1", "b-1", "c-1", "d-1", "e-1"] {
             answers.inventory(&region(name), &Err(error.clone()));
         }
-        let (state, detail) = of(&answers.checks(), "ec2:DescribeInstances");
+        let (state, detail) = state_of(&answers.checks(), "ec2:DescribeInstances");
         assert_eq!(state, State::Missing);
         assert!(
             detail.starts_with("in a-1, b-1, c-1 and 2 more regions: "),

@@ -456,7 +456,7 @@ mod tests {
     fn facts() -> (DeploymentFacts, Timestamp) {
         let empty = serde_json::json!({
             "schema": Report::SCHEMA, "at": "2026-11-22T12:00:00Z", "origin": "measured",
-            "findings": [], "not_judged": [], "gaps": [], "totals": Totals::default(),
+            "findings": [], "not_evaluated": [], "gaps": [], "totals": Totals::default(),
         });
         let mut report = report_file::read(empty.to_string().as_bytes()).expect("a report");
         report.totals.running_instances = 2;

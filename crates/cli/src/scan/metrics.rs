@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use ebb_analysis::evaluate::judge;
+use ebb_analysis::evaluate::evaluate;
 use ebb_analysis::explain::explain;
 use ebb_analysis::facts::Facts;
 use ebb_catalog::catalog::Catalogue;
@@ -89,7 +89,7 @@ pub(crate) async fn scan(
         catalogue: Catalogue::built_in(),
     };
     let explanation = resource.map(|resource| explain(&facts, resource));
-    Ok((judge(&facts), explanation))
+    Ok((evaluate(&facts), explanation))
 }
 
 fn too_few_rows(path: &Path, read: &Metrics) -> anyhow::Error {

@@ -96,7 +96,7 @@ fn the_demo_account_shows_every_kind_of_finding_and_of_ignorance() {
         .iter()
         .find(|f| f.resource.name.as_deref() == Some("notebook-gpu"));
     assert!(gpu.is_some_and(|f| f.cost.is_some()));
-    assert!(!report.not_judged.is_empty() && !report.gaps.is_empty());
+    assert!(!report.not_evaluated.is_empty() && !report.gaps.is_empty());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn without_bill_or_metrics_less_is_known_and_nothing_is_made_up() {
     assert_ne!(no_bill.totals.price_bases, all.totals.price_bases);
     let no_metrics = report(&["--no-metrics"]);
     assert!(no_metrics.findings.len() < all.findings.len());
-    assert!(no_metrics.not_judged.len() > all.not_judged.len());
+    assert!(no_metrics.not_evaluated.len() > all.not_evaluated.len());
     assert_eq!(no_metrics.totals.on_metrics, 0);
 }
 

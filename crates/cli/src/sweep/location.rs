@@ -123,7 +123,7 @@ async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Summary> {
     let mut summary = run::sweep(&ports, &config, &deadline, &Timestamp::now).await?;
     let expired = retention::expire(site.objects(), summary.previous, summary.at).await;
     if let Err(error) = expired {
-        summary.failures.push(Failure::of("retention", &error));
+        summary.failures.push(Failure::new("retention", &error));
     }
     Ok(summary)
 }
@@ -225,7 +225,7 @@ impl SweepSettings {
             slack: set("EBB_SLACK_WEBHOOK_URL"),
             events: set("EBB_EVENTS_WEBHOOK"),
             hooks: set("EBB_WEBHOOKS"),
-            email: Addresses::of(set("EBB_EMAIL_FROM"), to)?,
+            email: Addresses::new(set("EBB_EMAIL_FROM"), to)?,
             billing: set("EBB_BILLING").map(PathBuf::from),
         })
     }

@@ -125,7 +125,7 @@ pub async fn enter(
     entered.accounts.extend(
         who.account
             .iter()
-            .map(|id| (id.clone(), home.of(id.clone()))),
+            .map(|id| (id.clone(), home.for_account(id.clone()))),
     );
     let calls = others.into_iter().map(|id| {
         let arn = format!(
@@ -135,7 +135,7 @@ pub async fn enter(
         let (home, external_id) = (home.clone(), role.external_id.clone());
         async move {
             let config = home.assuming(&arn, external_id.as_deref()).await;
-            (id.clone(), config.map(|config| config.of(id)))
+            (id.clone(), config.map(|config| config.for_account(id)))
         }
     });
     for (id, config) in in_turns(calls.collect::<Vec<_>>()).await {
@@ -177,7 +177,7 @@ fn active(account: &Account) -> Option<AccountId> {
 }
 
 impl AwsConfig {
-    fn of(&self, account: AccountId) -> Self {
+    fn for_account(&self, account: AccountId) -> Self {
         Self {
             sdk: self.sdk.clone(),
             account: Some(account),

@@ -120,7 +120,7 @@ impl MetricsSource for AwsMetrics {
         to: Timestamp,
     ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
         let client = client!(aws_sdk_cloudwatch, self.config, region);
-        insights::of(&client, families, (from, to), &self.requested).await
+        insights::read(&client, families, (from, to), &self.requested).await
     }
 
     fn least_pages(&self) -> u64 {
@@ -298,7 +298,7 @@ fn series(
         let Some(point) = point((*begin, period_seconds), common_values) else {
             continue;
         };
-        let supplementary = SupplementaryMetrics::of(streams, supplementary);
+        let supplementary = SupplementaryMetrics::from_streams(streams, supplementary);
         let series = by_node.entry(node.clone()).or_default();
         supplementary.last_into(series);
         series.push(MetricPoint {

@@ -109,7 +109,7 @@ pub(super) fn read(
     source: impl Read,
     tags: &BTreeSet<String>,
 ) -> Result<BillingFile, NoBillingExport> {
-    let mut lines = Lines::of(source)?;
+    let mut lines = Lines::open(source)?;
     let mut first = None;
     while let Some(Line { number, text }) = lines.read_line()? {
         let line = (number, text.map(str::to_owned));
@@ -147,7 +147,7 @@ fn of_csv(lines: Lines<'_>, tags: &BTreeSet<String>) -> Result<BillingFile, NoBi
         Some(Err(reason)) => return Err(NoBillingExport::FirstLine { reason }),
         None => return Err(NoBillingExport::Empty),
     }
-    let columns = BillingColumns::of(&record);
+    let columns = BillingColumns::from_header(&record);
     let columns = columns.map_err(|missing| NoBillingExport::Columns { missing })?;
     bill.is_without_credits = !columns.has_credits();
     while let Some(read) = file.read(&mut record)? {
@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> BillingFile {
+    fn file_of(text: &str) -> BillingFile {
         let tags = BTreeSet::from(["project".to_owned()]);
         read(text.as_bytes(), &tags).expect("it is read")
     }
@@ -207,7 +207,7 @@ mod tests {
             json(1, 0.5, "team"),
             json(2, 1.0, "team"),
         ];
-        let bill = of(&lines.join("\n\n"));
+        let bill = file_of(&lines.join("\n\n"));
         assert_eq!(gaps(&bill), [""; 0]);
         let newest = bill.newest.map(|at| at.to_string());
         assert_eq!(newest.as_deref(), Some("2026-09-02T05:00:00Z"));
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn csv_of_a_query_reads_the_same_without_labels() {
-        let bill = of(
+        let bill = file_of(
             "\u{feff}service_description,usage_start_time,resource_global_name,cost,currency,credits_amount,sku\n\
              Compute Engine,2026-09-01 05:00:00,//compute.googleapis.com/projects/4/zones/z-a/instances/11,0.25,USD,-0.05,x\n\
              Cloud Storage,2026-09-01,,0.5,USD,,x\n",
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn csv_has_promotions_apart_and_may_lack_credits() {
-        let bill = of(
+        let bill = file_of(
             "service_description,usage_start_time,resource_global_name,usage_unit,cost,currency,credits_amount,promotions_amount\n\
              Compute Engine,2026-09-01,//compute.googleapis.com/projects/4/zones/z-a/instances/11,seconds,0.25,USD,-0.05,-0.2\n\
              Compute Engine,2026-09-01,//compute.googleapis.com/projects/4/zones/z-a/instances/11,bytes,0.5,USD,,\n\
@@ -248,7 +248,8 @@ mod tests {
         let day = bill.days.values().next().expect("a day");
         assert_eq!(day.by_service["Compute Engine"], 500_000_000);
         assert_eq!(day.by_node.values().sum::<i128>(), 200_000_000);
-        let bill = of("service.description,usage_start_time,cost,currency\na,2026-09-01,1,USD\n");
+        let bill =
+            file_of("service.description,usage_start_time,cost,currency\na,2026-09-01,1,USD\n");
         assert!(bill.is_without_credits);
     }
 
@@ -256,7 +257,7 @@ mod tests {
     fn what_cannot_be_read_is_named_by_its_line_and_the_rest_goes_on() {
         let good = json(1, 0.25, "team");
         let long = format!("{{\"{}\":1}}", "x".repeat(1 << 20));
-        let bill = of(&[&*good, "{\"cost\":1}", &long, "", "nothing", &good].join("\n"));
+        let bill = file_of(&[&*good, "{\"cost\":1}", &long, "", "nothing", &good].join("\n"));
         assert_eq!(
             gaps(&bill),
             [
@@ -267,11 +268,11 @@ mod tests {
         );
         let day = bill.days.values().next().expect("a day");
         assert_eq!(day.by_service["Compute Engine"], 500_000_000);
-        let bill = of(
+        let bill = file_of(
             "service.description,usage_start_time,cost,currency\na,2026-09-01,much,USD\na,2026-09-01,1,USD\n",
         );
         assert_eq!(gaps(&bill), ["bill:2: cost"]);
-        let bill = of("service.description,usage_start_time,cost,currency\n\"a,1\nb,2\nc,3\n");
+        let bill = file_of("service.description,usage_start_time,cost,currency\n\"a,1\nb,2\nc,3\n");
         let gaps = bill.bad_lines.gaps(Path::new("/srv/bill"));
         assert_eq!(gaps[0].reason, "missing closing quote");
         assert_eq!(gaps.len(), 3, "each other line is read by itself: {gaps:?}");

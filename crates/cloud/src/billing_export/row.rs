@@ -212,7 +212,7 @@ impl BillingColumns {
     ];
 
     /// An error contains the required columns that are missing.
-    pub(super) fn of(header: &Record) -> Result<Self, Vec<&'static str>> {
+    pub(super) fn from_header(header: &Record) -> Result<Self, Vec<&'static str>> {
         let plain = |name: &str| name.trim_start_matches('\u{feff}').replace('.', "_");
         let names: Vec<String> = header.iter().map(plain).collect();
         let at = |field: &str| names.iter().position(|name| *name == plain(field));

@@ -90,7 +90,7 @@ pub(super) fn encode_opening(
     run: &str,
     list: &BriefList,
 ) -> Result<Option<Vec<u8>>, std::io::Error> {
-    let Some(opening) = RunOpening::of(list) else {
+    let Some(opening) = RunOpening::from_list(list) else {
         return Ok(None);
     };
     encode_within(&OpeningDocument::new(run, opening), MAX_OPENING_BYTES)
@@ -143,7 +143,7 @@ mod tests {
         let briefs = BriefList::from(&list);
         let opening = read_opening(&bucket, "r").await.expect("no error");
         let opening = opening.expect("an opening").content;
-        assert_eq!(Some(opening), RunOpening::of(&briefs));
+        assert_eq!(Some(opening), RunOpening::from_list(&briefs));
         let read = read_run(&bucket, "r").await.expect("no error");
         assert_eq!(read.expect("a run").content.list, briefs);
     }
@@ -182,7 +182,7 @@ mod tests {
             );
         };
         let packed = |text: &[u8]| zstd::bulk::compress(text, 1).expect("it packs");
-        let opening = RunOpening::of(&BriefList::from(&list(2))).expect("an opening");
+        let opening = RunOpening::from_list(&BriefList::from(&list(2))).expect("an opening");
         let document = OpeningDocument::new("r", opening);
         let good = serde_json::to_value(&document).expect("JSON");
         let changed = |field: &str, value: Value| {

@@ -63,7 +63,7 @@ pub struct PartEntry {
 
 impl PartEntry {
     /// The entry of the part `number` with so many tasks.
-    pub fn of((number, tasks): (usize, usize), packed: &[u8], previous: Option<&Self>) -> Self {
+    pub fn new((number, tasks): (usize, usize), packed: &[u8], previous: Option<&Self>) -> Self {
         let digest = hex(digest(packed));
         let side = match previous {
             Some(previous) if previous.digest == digest => previous.side,
@@ -193,7 +193,7 @@ pub struct RunPart {
 
 impl RunTasks {
     /// The tasks of a list, all in one document.
-    pub fn of(list: TaskList, run: &str) -> Self {
+    pub fn new(list: TaskList, run: &str) -> Self {
         Self {
             list: BriefList::from(&list),
             run: run.to_owned(),
@@ -299,7 +299,7 @@ fn of_list(key: &str, run: &str, document: RunDocument) -> Result<RunTasks, Deta
         tasks: document.tasks,
         left_out: document.left_out,
     };
-    Ok(RunTasks::of(list, run))
+    Ok(RunTasks::new(list, run))
 }
 
 fn of_head(key: &str, run: &str, document: RunDocument) -> Result<RunTasks, DetailError> {
@@ -437,11 +437,14 @@ mod tests {
 
     #[test]
     fn a_changed_part_gets_the_other_side() {
-        let first = PartEntry::of((0, 1), b"a", None);
-        assert_eq!(PartEntry::of((0, 1), b"a", Some(&first)), first);
-        let second = PartEntry::of((0, 1), b"b", Some(&first));
+        let first = PartEntry::new((0, 1), b"a", None);
+        assert_eq!(PartEntry::new((0, 1), b"a", Some(&first)), first);
+        let second = PartEntry::new((0, 1), b"b", Some(&first));
         assert_eq!((first.side, second.side), (PartSide::A, PartSide::B));
-        assert_eq!(PartEntry::of((0, 1), b"c", Some(&second)).side, PartSide::A);
+        assert_eq!(
+            PartEntry::new((0, 1), b"c", Some(&second)).side,
+            PartSide::A
+        );
     }
 
     #[tokio::test]
@@ -499,7 +502,7 @@ mod tests {
         };
         check(head("q", &[]), "another run").await;
         check(head("r", &[]), "another number").await;
-        let many = |tasks| PartEntry::of((0, tasks), b"", None);
+        let many = |tasks| PartEntry::new((0, tasks), b"", None);
         check(head("r", &[many(usize::MAX), many(3)]), "another number").await;
         let mut bad = serde_json::to_value(RunHead::new("r", &briefs, &[])).expect("JSON");
         bad["columns"]["step"] = json!([0, 99]);

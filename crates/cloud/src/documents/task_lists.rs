@@ -93,7 +93,7 @@ pub struct ShardCount(u32);
 impl ShardCount {
     /// The number of documents for so many names with so many entries: 50 names or 2,000 entries a
     /// document.
-    pub fn of(names: usize, entries: usize) -> Self {
+    pub fn from_counts(names: usize, entries: usize) -> Self {
         let wanted = names.div_ceil(50).max(entries.div_ceil(2_000));
         Self(
             u32::try_from(wanted)
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn every_name_has_a_document_and_a_small_deployment_has_one() {
         let check = |names, entries, expect| {
-            let count = ShardCount::of(names, entries);
+            let count = ShardCount::from_counts(names, entries);
             assert_eq!(u32::from(count), expect, "{names} {entries}");
             for n in 0..1_000 {
                 assert!(count.number_of(&format!("i-{n}")) < expect);
@@ -408,9 +408,9 @@ mod tests {
         let index = DetailIndex {
             schema: DetailIndex::SCHEMA.to_owned(),
             at: Timestamp::UNIX_EPOCH,
-            nodes: ShardCount::of(51, 0),
-            steps: ShardCount::of(0, 0),
-            explanations: ShardCount::of(0, 0),
+            nodes: ShardCount::from_counts(51, 0),
+            steps: ShardCount::from_counts(0, 0),
+            explanations: ShardCount::from_counts(0, 0),
             explanations_left_out: 0,
             runs: BTreeMap::new(),
             runs_left_out: 0,

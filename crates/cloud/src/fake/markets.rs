@@ -44,7 +44,7 @@ impl FakePrices {
         std::mem::take(&mut *self.requests.lock())
     }
 
-    fn of(
+    fn listed(
         &self,
         region: &Region,
         (what, operation): (&str, &str),
@@ -62,7 +62,8 @@ impl FakePrices {
 #[async_trait]
 impl PriceSource for FakePrices {
     async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>> {
-        self.of(region, ("prices", "pricing:GetProducts")).cloned()
+        self.listed(region, ("prices", "pricing:GetProducts"))
+            .cloned()
     }
 
     async fn fargate(&self, _: &Region) -> CloudResult<FargatePrices> {
@@ -78,7 +79,7 @@ impl PriceSource for FakePrices {
         region: &Region,
         named: Option<&BTreeSet<String>>,
     ) -> CloudResult<Vec<TypeSpec>> {
-        self.of(region, ("types", "ec2:DescribeInstanceTypes"))?;
+        self.listed(region, ("types", "ec2:DescribeInstanceTypes"))?;
         let fits = |name: &str, pattern: &String| match pattern.split_once('*') {
             Some((begin, end)) => name.starts_with(begin) && name.ends_with(end),
             None => name == pattern,

@@ -18,7 +18,7 @@ pub fn insert_run(bucket: &FakeObjects, (run, list): (&str, &TaskList), part_tas
     for (number, part) in list.tasks.chunks(part_tasks).enumerate() {
         let packed = encode(&part_document(part));
         let packed = packed.expect("it encodes").expect("it fits");
-        entries.push(PartEntry::of((number, part.len()), &packed, None));
+        entries.push(PartEntry::new((number, part.len()), &packed, None));
         bucket.insert(part_key(run, number, PartSide::A), packed);
     }
     let briefs = BriefList::from(list);

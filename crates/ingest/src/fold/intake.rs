@@ -85,7 +85,7 @@ pub struct Excesses {
 }
 
 impl Excesses {
-    fn of(&mut self, user: &str) -> &mut Excess {
+    fn entry(&mut self, user: &str) -> &mut Excess {
         let name = display_name(user);
         let is_named = self.by_sender.contains_key(&name);
         if !is_named && self.by_sender.len() >= MAX_NAMED_SENDERS {
@@ -301,9 +301,9 @@ impl Intake {
         {
             match self.admission(&message) {
                 Admission::Open => open.push(message),
-                Admission::Leave => folding.over_quota.of(sender(&message)).left += 1,
+                Admission::Leave => folding.over_quota.entry(sender(&message)).left += 1,
                 Admission::Drop => {
-                    folding.over_quota.of(sender(&message)).dropped += 1;
+                    folding.over_quota.entry(sender(&message)).dropped += 1;
                     dropped.push(message.receipt);
                 }
             }
@@ -366,7 +366,7 @@ impl Intake {
         let rows = self.used.get(user).map_or(0, |used| used.step_rows);
         let is_over = rows >= self.quotas.step_rows;
         if is_over {
-            folding.over_quota.of(user).left += 1;
+            folding.over_quota.entry(user).left += 1;
         }
         is_over
     }
@@ -409,7 +409,7 @@ impl Intake {
                     self.objects.push_back(entry);
                     continue;
                 }
-                folding.over_quota.of(user).left += 1;
+                folding.over_quota.entry(user).left += 1;
                 // `0` follows `/` in ASCII, so the listing skips the other keys of this sender.
                 self.cursor = Some(format!("{INGEST_PREFIX}{user}0"));
                 self.is_listed = false;

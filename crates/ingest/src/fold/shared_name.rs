@@ -18,7 +18,7 @@ struct Uptime {
 }
 
 impl Uptime {
-    fn of(placed: &Placed) -> Option<Self> {
+    fn from_heartbeat(placed: &Placed) -> Option<Self> {
         let since_boot = Duration::from_nanos(placed.heartbeat.end.as_nanos());
         Some(Self {
             booted: placed.end.checked_sub(since_boot).ok()?,
@@ -35,7 +35,7 @@ impl Uptime {
 pub(crate) fn of_several_machines(rows: &[Placed]) -> BTreeSet<NodeId> {
     let mut uptimes: BTreeMap<&NodeId, BTreeMap<&BootId, Uptime>> = BTreeMap::new();
     for placed in rows {
-        let Some(new) = Uptime::of(placed) else {
+        let Some(new) = Uptime::from_heartbeat(placed) else {
             continue;
         };
         let of_node = uptimes.entry(&placed.node).or_default();

@@ -83,7 +83,7 @@ impl GroupAdvice {
     pub fn spot_wish(&self) -> Option<SpotWish> {
         let types = self.spot.iter().map(|fleet| fleet.instance_type.clone());
         let machines = self.spot.iter().map(|fleet| fleet.machines).max()?;
-        SpotWish::of(&self.region, types, machines)
+        SpotWish::new(&self.region, types, machines)
     }
 
     /// The assumption of a present cost that is an upper bound.

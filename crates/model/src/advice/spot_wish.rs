@@ -25,7 +25,7 @@ impl Offers {
     /// machines are offered.
     pub fn spot_wish(&self) -> Option<SpotWish> {
         let types = self.spot.iter().map(|one| one.instance_type.clone());
-        SpotWish::of(&self.spot.first()?.region, types, self.spot_machines)
+        SpotWish::new(&self.spot.first()?.region, types, self.spot_machines)
     }
 
     /// Sets the number of machines and their placement score. A low score sets the confidence of
@@ -53,7 +53,7 @@ impl SpotWish {
     /// A request for so many machines of these types at once; `None` for fewer than [`SPOT_TYPES`]
     /// types. The number is rounded up to a power of two, so that the request stays the same from
     /// day to day. AWS limits the number of new requests.
-    pub fn of(
+    pub fn new(
         region: &Region,
         types: impl Iterator<Item = InstanceType>,
         machines: u32,

@@ -70,7 +70,7 @@ impl Thing {
         }
     }
 
-    pub(crate) fn of(id: &str, inventory: &Inventory) -> Self {
+    pub(crate) fn find(id: &str, inventory: &Inventory) -> Self {
         let instance = || inventory.instances.get(&NodeId::new(id).ok()?);
         match id {
             _ if inventory.storage.volumes.contains_key(id) => Self::Volume,
@@ -123,7 +123,7 @@ impl Ending {
         matches!(self, Self::Stopped | Self::Gone)
     }
 
-    pub(crate) fn of(thing: Thing, billed: &str, inventory: &Inventory) -> Self {
+    pub(crate) fn find(thing: Thing, billed: &str, inventory: &Inventory) -> Self {
         let there = |is_there: bool| match is_there {
             true => Self::StillThere,
             false => Self::Gone,

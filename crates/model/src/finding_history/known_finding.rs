@@ -37,7 +37,7 @@ pub struct Price {
 
 impl Price {
     /// The cost of a finding.
-    pub fn of(finding: &Finding) -> Self {
+    pub fn from_finding(finding: &Finding) -> Self {
         let cost = finding.cost.as_ref();
         Self {
             per_hour: cost.map(|cost| cost.per_hour.0),
@@ -187,7 +187,7 @@ impl Life {
             observed: None,
             price: Price::default(),
             basis: None,
-            price_at_stage: Price::of(finding),
+            price_at_stage: Price::from_finding(finding),
             set_aside: false,
             resolved: None,
         };
@@ -202,7 +202,7 @@ impl Life {
         self.owner.clone_from(&resource.owner);
         self.account.clone_from(&resource.account);
         self.instance_type.clone_from(&resource.instance_type);
-        self.thing = Thing::of(&resource.id, inventory);
+        self.thing = Thing::find(&resource.id, inventory);
         self.billed.clone_from(&resource.id);
         self.is_controlled = resource.controller.is_some();
         self.last_seen = now;
@@ -212,14 +212,14 @@ impl Life {
         });
         let from = earlier.map_or(window.from, |before| before.from);
         self.observed = Some(Window { from, ..window });
-        self.price = Price::of(finding);
+        self.price = Price::from_finding(finding);
         self.basis = finding.cost.as_ref().map(|cost| cost.basis);
     }
 
     /// How the finding would end now, as far as the inventory shows.
     pub(crate) fn ending(&self, inventory: &Inventory) -> Ending {
         match self.billed == self.resource {
-            true => Ending::of(self.thing, &self.billed, inventory),
+            true => Ending::find(self.thing, &self.billed, inventory),
             false => Ending::Unknown,
         }
     }

@@ -20,10 +20,12 @@ pub struct IdlePolicy {
     /// Tags of nodes that are meant to stand by: `key` or `key=value`.
     pub standby_tags: BTreeSet<String>,
     /// Whether to evaluate nodes with GPUs that are not observed.
-    pub judge_unwatched_gpus: bool,
+    #[serde(alias = "judge_unwatched_gpus")]
+    pub evaluate_unwatched_gpus: bool,
     /// Share of the minutes of a day in which a node is active, in parts per million. Below it, the
     /// node is underutilized. The default is 5 %, a little more than one hour.
-    pub low_duty_ppm: u32,
+    #[serde(alias = "low_duty_ppm")]
+    pub underutilized_ppm: u32,
 }
 
 impl Default for IdlePolicy {
@@ -32,8 +34,8 @@ impl Default for IdlePolicy {
             after_seconds: 30 * 60,
             min_coverage_ppm: 950_000,
             standby_tags: BTreeSet::from(["ebb:standby=true".to_owned()]),
-            judge_unwatched_gpus: false,
-            low_duty_ppm: 50_000,
+            evaluate_unwatched_gpus: false,
+            underutilized_ppm: 50_000,
         }
     }
 }

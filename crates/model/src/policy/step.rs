@@ -17,7 +17,8 @@ pub struct StepPolicy {
     pub stalled_seconds: u64,
     /// Minimum run time of a task, in seconds, for findings about its waiting time or its
     /// neighbours.
-    pub judged_after_seconds: u64,
+    #[serde(alias = "judged_after_seconds")]
+    pub min_run_seconds: u64,
     /// Share of its waiting and running time that a task may wait for a core, in parts per million.
     /// The default is 20 %, which makes a task 25 % slower. The same share applies to all tasks of
     /// a node together.
@@ -59,7 +60,7 @@ impl Default for StepPolicy {
     fn default() -> Self {
         Self {
             stalled_seconds: 30 * 60,
-            judged_after_seconds: 30 * 60,
+            min_run_seconds: 30 * 60,
             starved_ppm: 200_000,
             neighbours_ppm: 250_000,
             waiting_ppm: 800_000,
@@ -81,9 +82,9 @@ impl StepPolicy {
         Duration::from_secs(self.stalled_seconds)
     }
 
-    /// See [`Self::judged_after_seconds`].
-    pub fn judged_after(&self) -> Duration {
-        Duration::from_secs(self.judged_after_seconds)
+    /// See [`Self::min_run_seconds`].
+    pub fn min_run(&self) -> Duration {
+        Duration::from_secs(self.min_run_seconds)
     }
 
     /// See [`Self::failed_within_seconds`].
@@ -94,6 +95,6 @@ impl StepPolicy {
     /// Whether this amount of a limit counts as full.
     pub fn is_full(&self, held: u64, limit: u64) -> bool {
         let full = Share::from_ppm(self.full_memory_ppm);
-        Share::of(held, limit).is_some_and(|share| share >= full)
+        Share::from_parts(held, limit).is_some_and(|share| share >= full)
     }
 }

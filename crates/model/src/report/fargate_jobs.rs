@@ -79,5 +79,6 @@ pub struct FargateJob {
     pub memory: Option<Share>,
     /// Why it was not evaluated. `None` if Container Insights reports its task alone, or if it
     /// never ran.
-    pub not_judged: Option<String>,
+    #[serde(alias = "not_judged")]
+    pub not_evaluated: Option<String>,
 }

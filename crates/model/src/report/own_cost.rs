@@ -39,7 +39,7 @@ pub struct OwnCost {
 impl OwnCost {
     /// The cost by the billed cost of Ebb's resources by day, all days of the bill, and the price of
     /// requests by day.
-    pub fn of(
+    pub fn from_days(
         (billed, to): (&BTreeMap<String, Usd>, Option<&str>),
         requests: &BTreeMap<String, Usd>,
     ) -> Self {
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_month_is_the_mean_of_the_known_days() {
         let check = |billed: &[(&str, i64)], to: Option<&str>, requests: &[(&str, i64)], expect| {
-            let cost = OwnCost::of((&days(billed), to), &days(requests));
+            let cost = OwnCost::from_days((&days(billed), to), &days(requests));
             let micros = |usd: Option<Usd>| usd.map(Usd::micros);
             let found = (
                 micros(cost.resources_a_month),

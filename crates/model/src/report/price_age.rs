@@ -71,7 +71,7 @@ pub struct PriceAge {
 
 impl PriceAge {
     /// The age of prices from `at`. Prices of unknown age are stale.
-    pub fn of(
+    pub fn new(
         by: PricedBy,
         regions: BTreeSet<Region>,
         at: Option<Timestamp>,

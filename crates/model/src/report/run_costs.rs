@@ -90,13 +90,13 @@ impl<'a> RunCosts<'a> {
         let known_run = runs.find(|one| one.run == run);
         known_run.map_or_else(
             || self.by_name.get(run).copied(),
-            |known_run| self.of(known_run),
+            |known_run| self.cost_of(known_run),
         )
     }
 
     /// The cost of a run; `None` if nothing is allocated to it. A run that is not among the most
     /// expensive ones costs the sum of its parts. That needs a price for each task.
-    pub fn of(&self, run: &WorkflowRun) -> Option<AllocatedCost> {
+    pub fn cost_of(&self, run: &WorkflowRun) -> Option<AllocatedCost> {
         let from_parts = || {
             let cost = run.cost_breakdown.as_ref()?;
             Some(AllocatedCost {
@@ -117,7 +117,7 @@ impl<'a> RunCosts<'a> {
     pub fn priced(&self, run: &'a WorkflowRun) -> PricedRun<'a> {
         PricedRun {
             run,
-            cost: self.of(run),
+            cost: self.cost_of(run),
         }
     }
 }

@@ -42,7 +42,7 @@ pub struct RunOpening {
 impl RunOpening {
     /// The opening of a run; `None` if its tasks are not in order of time, as the first entries of its
     /// log would not be those of its first tasks.
-    pub fn of(list: &BriefList) -> Option<Self> {
+    pub fn from_list(list: &BriefList) -> Option<Self> {
         let tasks = &list.tasks;
         // A stalled task has an entry at the time of its last progress.
         let ends_after_start = |task: &TaskBrief| {
@@ -68,7 +68,7 @@ impl RunOpening {
             steps: steps
                 .map(|(step, tasks)| (step.to_owned(), tasks))
                 .collect(),
-            node_use: NodeUse::of(tasks),
+            node_use: NodeUse::from_tasks(tasks),
             retries: retries(&first, tasks),
             newest: tasks[tasks.len().saturating_sub(FIRST_ENTRIES)..].to_vec(),
             unfinished: unfinished.cloned().collect(),
@@ -147,7 +147,7 @@ impl From<NodeUse> for NodeUseRow {
 
 impl NodeUse {
     /// The use of all nodes by these tasks, in the order of the first task of each.
-    pub fn of(tasks: &[TaskBrief]) -> Vec<Self> {
+    pub fn from_tasks(tasks: &[TaskBrief]) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         let mut positions = HashMap::new();
         for task in tasks {
@@ -223,7 +223,7 @@ mod tests {
     fn an_opening_has_the_sums_and_the_ends_of_the_list() {
         let mut list = list(301);
         list.tasks[200].end = StepEnd::Running;
-        let opening = RunOpening::of(&list).expect("an opening");
+        let opening = RunOpening::from_list(&list).expect("an opening");
         assert_eq!((opening.tasks, opening.left_out), (301, 3));
         assert_eq!(opening.first, list.tasks[..100]);
         assert_eq!(opening.newest, list.tasks[201..]);
@@ -255,12 +255,12 @@ mod tests {
     #[test]
     fn a_short_run_has_all_of_its_tasks_at_both_ends() {
         let three = list(3);
-        let opening = RunOpening::of(&three).expect("an opening");
+        let opening = RunOpening::from_list(&three).expect("an opening");
         assert_eq!(
             (&opening.first, &opening.newest),
             (&three.tasks, &three.tasks)
         );
-        let none = RunOpening::of(&list(0)).expect("an opening");
+        let none = RunOpening::from_list(&list(0)).expect("an opening");
         assert_eq!((none.tasks, none.first.len(), none.newest.len()), (0, 0, 0));
     }
 
@@ -268,20 +268,20 @@ mod tests {
     fn a_run_whose_tasks_are_not_in_order_of_time_has_no_opening() {
         let mut unsorted = list(3);
         unsorted.tasks.swap(0, 1);
-        assert_eq!(RunOpening::of(&unsorted), None);
+        assert_eq!(RunOpening::from_list(&unsorted), None);
         let mut backwards = list(3);
         backwards.tasks[2].observed_at = at(1);
-        assert_eq!(RunOpening::of(&backwards), None);
+        assert_eq!(RunOpening::from_list(&backwards), None);
         let mut stalled = list(3);
         stalled.tasks[2].last_progress_at = at(1);
-        assert!(RunOpening::of(&stalled).is_some());
+        assert!(RunOpening::from_list(&stalled).is_some());
         stalled.tasks[2].end = StepEnd::Running;
-        assert_eq!(RunOpening::of(&stalled), None);
+        assert_eq!(RunOpening::from_list(&stalled), None);
     }
 
     #[test]
     fn the_use_of_a_node_is_read_back_from_its_row() {
-        let all = NodeUse::of(&list(5).tasks);
+        let all = NodeUse::from_tasks(&list(5).tasks);
         let text = serde_json::to_string(&all).expect("JSON");
         assert!(text.starts_with("[[\"i-0\",2.0,null,20.0,2],"), "{text}");
         let read: Vec<NodeUse> = serde_json::from_str(&text).expect("rows");

@@ -127,7 +127,7 @@ pub enum TaskRuntime {
 
 impl TaskRuntime {
     /// The runtime of a task, from its kind and whether it is a job of Batch.
-    pub fn of(kind: StepKind, job: Option<&Job>) -> Self {
+    pub fn from_kind(kind: StepKind, job: Option<&Job>) -> Self {
         match kind {
             StepKind::EcsTask if job.is_some() => Self::Batch,
             StepKind::EcsTask | StepKind::Container => Self::Container,

@@ -259,7 +259,7 @@ fn unclaimed(findings: &[Finding], shared: &[SharedCost]) -> Usd {
         let whole = finding.cost.as_ref().expect("a price").saving_a_month;
         let claims = shared.iter().flat_map(|pool| &pool.claims);
         let claims = claims.filter(|claim| claim.finding == finding.id);
-        whole - claims.map(|claim| claim.of(whole)).sum()
+        whole - claims.map(|claim| claim.part_of(whole)).sum()
     };
     findings.iter().map(of).sum()
 }

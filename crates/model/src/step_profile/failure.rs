@@ -134,7 +134,7 @@ pub struct FailureCount {
 
 impl FailureCount {
     /// A single failed attempt.
-    pub fn of(kind: FailureKind, exit_status: Option<i64>, wall: Duration) -> Self {
+    pub fn new(kind: FailureKind, exit_status: Option<i64>, wall: Duration) -> Self {
         Self {
             kind,
             exit_status: exit_status.filter(|status| *status != NO_EXIT_STATUS),

@@ -387,7 +387,7 @@ impl StepProfile {
                 StepEnd::Exited(status) => Some(status.into()),
                 _ => None,
             });
-            Some(FailureCount::of(run.failure()?, exit_status, run.wall))
+            Some(FailureCount::new(run.failure()?, exit_status, run.wall))
         });
         FailureCount::merge(&failed.collect::<Vec<_>>())
     }

@@ -58,7 +58,7 @@ impl<'a> CsvFile<'a> {
     /// # Errors
     /// If the file cannot be read.
     pub fn new(source: impl Read + 'a) -> io::Result<Self> {
-        Ok(Self::of_lines(Lines::of(source)?))
+        Ok(Self::of_lines(Lines::open(source)?))
     }
 
     /// A file whose next line is its first record.

@@ -83,7 +83,7 @@ impl<'a> Lines<'a> {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn of(source: impl Read + 'a) -> io::Result<Self> {
+    pub fn open(source: impl Read + 'a) -> io::Result<Self> {
         Ok(Self::of_unpacked(unpack(source)?))
     }
 
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     fn all(source: Vec<u8>) -> Vec<(u64, Result<String, Unusable>)> {
-        let mut lines = Lines::of(io::Cursor::new(source)).expect("it opens");
+        let mut lines = Lines::open(io::Cursor::new(source)).expect("it opens");
         let mut all = Vec::new();
         while let Some(line) = lines.read_line().expect("it is read") {
             all.push((line.number, line.text.map(str::to_owned)));
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_line_that_was_put_back_is_read_again_and_its_first_byte_is_known() {
         let check = |text: &str, expect: Option<u8>| {
-            let mut lines = Lines::of(text.as_bytes()).expect("it opens");
+            let mut lines = Lines::open(text.as_bytes()).expect("it opens");
             let line = lines.read_line().expect("it is read").expect("a line");
             let (number, text) = (line.number, line.text.map(str::to_owned));
             assert_eq!(lines.first_byte(), expect);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn what_is_no_text_is_an_error_at_once() {
         let check = |source: &mut dyn Read, expect: &str| {
-            let mut lines = Lines::of(source).expect("it opens");
+            let mut lines = Lines::open(source).expect("it opens");
             let error = loop {
                 match lines.read_line() {
                     Ok(line) => assert!(line.is_some(), "no error: {expect}"),

@@ -53,14 +53,14 @@ impl Hour {
         PEAK_PERCENT.get(usize::try_from(class).ok()?).copied()
     }
 
-    /// The class of a peak CPU, as [`Self::of`] takes it.
+    /// The class of a peak CPU, as [`Self::new`] takes it.
     pub(crate) fn peak_class(peak: Share) -> Option<u32> {
         let classes = &PEAK_PERCENT[OLD_CLASSES..];
         let class = classes.partition_point(|percent| u32::from(*percent) * 10_000 < peak.ppm());
         u32::try_from(OLD_CLASSES + class.min(classes.len() - 1) + 1).ok()
     }
 
-    pub(crate) fn of(slot: u32, is_active: bool, peak: Option<u32>) -> Self {
+    pub(crate) fn new(slot: u32, is_active: bool, peak: Option<u32>) -> Self {
         let slot = 1 << slot;
         let active = if is_active { slot << SLOTS } else { 0 };
         Self(slot | active | peak.unwrap_or(0) << PEAK_SHIFT)
@@ -83,5 +83,5 @@ impl Hour {
 }
 
 pub(crate) fn part(part: u32, whole: u32) -> Option<Share> {
-    Share::of(part.into(), whole.into())
+    Share::from_parts(part.into(), whole.into())
 }

@@ -46,7 +46,7 @@ impl NodeHours {
             Some(IdlePeriod {
                 from: Timestamp::from_second(from).ok()?,
                 to: Timestamp::from_second(begin).ok()?,
-                seen: Share::of(observed_slots, slots)?,
+                seen: Share::from_parts(observed_slots, slots)?,
             })
         })
     }
@@ -63,7 +63,7 @@ mod tests {
             let mut hours = NodeHours::default();
             for (slot, word) in (0..).zip(slots.chars()) {
                 if word != ' ' {
-                    hours.put(slot / 12, Hour::of((slot % 12) as u32, word == 'x', None));
+                    hours.put(slot / 12, Hour::new((slot % 12) as u32, word == 'x', None));
                 }
             }
             hours

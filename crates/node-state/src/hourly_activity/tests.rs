@@ -95,7 +95,7 @@ fn hours_of_version_0_1_stay_readable_and_the_higher_peak_counts() {
         .collect();
     let expect = [1, 2, 5, 10, 20, 50, 100].map(Some);
     assert_eq!((peaks[0], &peaks[1..]), (None, &expect[..]));
-    let new = hour::Hour::of(1, true, hour::Hour::peak_class(Share::from_ppm(290_000)));
+    let new = hour::Hour::new(1, true, hour::Hour::peak_class(Share::from_ppm(290_000)));
     assert_eq!(percent(new.peak_cpu()), Some(30));
     for (class, expect) in [(5, 30), (6, 50), (7, 100)] {
         let joined = [old(class).join(new), new.join(old(class))];

@@ -5,7 +5,7 @@ use ebb_model::decision::{Decision, Decisions, Verb};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::Inventory;
 use ebb_model::policy::Policy;
-use ebb_model::report::NotJudged;
+use ebb_model::report::NotEvaluated;
 use ebb_model::visibility_gap::Gap;
 use ebb_report::testing;
 use ebb_telemetry::money::{Usd, UsdPerHour};
@@ -115,14 +115,14 @@ fn what_is_new_grew_or_ended_is_told_and_nothing_else() {
 fn what_was_not_looked_at_has_not_ended() {
     let not_evaluated = |r: &mut Report| {
         let resource = r.findings.remove(0).resource;
-        r.not_judged.push(NotJudged {
+        r.not_evaluated.push(NotEvaluated {
             resource: resource.id,
             name: None,
             rule: "idle_node".to_owned(),
             reason: "its probe fell silent".to_owned(),
         });
     };
-    check("not judged", not_evaluated, "");
+    check("not evaluated", not_evaluated, "");
     let hidden = |r: &mut Report| {
         let region = r.findings.remove(0).resource.region;
         r.gaps
@@ -132,7 +132,7 @@ fn what_was_not_looked_at_has_not_ended() {
     let exempt = |r: &mut Report| {
         let mut finding = r.findings.remove(0);
         finding.kind = FindingKind::OldGeneration;
-        r.not_judged.push(NotJudged {
+        r.not_evaluated.push(NotEvaluated {
             resource: finding.resource.id.clone(),
             name: None,
             rule: finding.kind.slug().to_owned(),
@@ -248,7 +248,7 @@ fn the_alert_of_a_finding_that_is_exempt_at_all_hours_ends() {
             ..ChannelHistory::default()
         };
         let finding = report.findings.remove(0);
-        report.not_judged.push(NotJudged {
+        report.not_evaluated.push(NotEvaluated {
             resource: finding.resource.id.clone(),
             name: None,
             rule: finding.kind.slug().to_owned(),

@@ -220,7 +220,7 @@ impl<'a> Line<'a> {
     pub(crate) fn of_finding(finding: &'a Finding, payer: Option<&'a AccountId>) -> Self {
         let resource = &finding.resource;
         let provider = Provider::of_region(resource.region.as_str());
-        let about = About::of(finding, provider);
+        let about = About::from_finding(finding, provider);
         let cost = finding.cost.as_ref();
         Self {
             kind: Kind::Finding,

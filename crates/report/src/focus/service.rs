@@ -220,7 +220,7 @@ pub(crate) struct About {
 }
 
 impl About {
-    pub(crate) fn of(finding: &Finding, provider: Option<Provider>) -> Self {
+    pub(crate) fn from_finding(finding: &Finding, provider: Option<Provider>) -> Self {
         let about = |service: &'static str, resource| Self {
             service: Service::named(service),
             resource,

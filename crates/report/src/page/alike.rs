@@ -37,7 +37,7 @@ struct Common<'a> {
 
 impl<'a> Alike<'a> {
     /// Groups similar findings; the greatest saving is first.
-    pub fn of(cards: impl IntoIterator<Item = &'a Card>) -> Vec<Self> {
+    pub fn from_cards(cards: impl IntoIterator<Item = &'a Card>) -> Vec<Self> {
         let mut order: Vec<Self> = Vec::new();
         let mut places: BTreeMap<Common<'a>, usize> = BTreeMap::new();
         for card in cards {
@@ -176,8 +176,8 @@ mod tests {
     use crate::zone::Zone;
 
     fn titles(report: &ebb_model::report::Report) -> Vec<(String, Option<String>)> {
-        let page = Page::of(report, &Zone::utc());
-        let all = Alike::of(&page.cards);
+        let page = Page::from_report(report, &Zone::utc());
+        let all = Alike::from_cards(&page.cards);
         all.iter()
             .map(|one| (one.resource(), one.saving()))
             .collect()
@@ -209,8 +209,8 @@ mod tests {
             finding.resource.owner = None;
             finding.cost.clone_from(&testing::small().findings[0].cost);
         }
-        let page = Page::of(&report, &Zone::utc());
-        let all = Alike::of(&page.cards);
+        let page = Page::from_report(&report, &Zone::utc());
+        let all = Alike::from_cards(&page.cards);
         let names = all[0].names(2);
         assert!(names.ends_with(", and 7 more"), "{names}");
     }

@@ -120,7 +120,7 @@ pub struct Advice {
 }
 
 impl Card {
-    pub fn of(finding: &Finding, report: &Report, greatest: Usd, zone: &Zone) -> Self {
+    pub fn from_finding(finding: &Finding, report: &Report, greatest: Usd, zone: &Zone) -> Self {
         let resource = &finding.resource;
         let id = name(&resource.id);
         let name_of_it = resource.name.as_deref().map(name);
@@ -173,7 +173,7 @@ impl Card {
             instead: finding
                 .recommendation
                 .as_ref()
-                .map(|it| Advice::of(it, report.at)),
+                .map(|it| Advice::from_recommendation(it, report.at)),
         }
     }
 
@@ -197,7 +197,7 @@ impl Card {
 }
 
 impl Advice {
-    fn of(recommendation: &Recommendation, now: Timestamp) -> Self {
+    fn from_recommendation(recommendation: &Recommendation, now: Timestamp) -> Self {
         let machine = recommendation.placement.as_ref().map(|placement| {
             format!(
                 "{} in {} at {}, list price {}",

@@ -88,7 +88,7 @@ fn job(job: &FargateJob) -> String {
             used.join(" and ")
         ));
     }
-    if let Some(why) = &job.not_judged {
+    if let Some(why) = &job.not_evaluated {
         line.push_str(&format!("; not evaluated: {}", one_line(why)));
     }
     line
@@ -133,7 +133,7 @@ mod tests {
             unpriced: cost.is_none().then(|| "nobody told".to_owned()),
             cpu: Some(Share::from_ppm(250_000)),
             memory: None,
-            not_judged: None,
+            not_evaluated: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ebb_model::cost::PriceBasis;
 use ebb_model::finding::Finding;
-use ebb_model::report::{NotJudged, Report};
+use ebb_model::report::{NotEvaluated, Report};
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::safe_text::{clip, counted, one_line};
 use jiff::Timestamp;
@@ -160,8 +160,8 @@ pub fn basis(report: &Report) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-pub fn not_evaluated(not_evaluated: &[NotJudged]) -> Vec<Group> {
-    let mut groups: BTreeMap<(&str, &str), Vec<&NotJudged>> = BTreeMap::new();
+pub fn not_evaluated(not_evaluated: &[NotEvaluated]) -> Vec<Group> {
+    let mut groups: BTreeMap<(&str, &str), Vec<&NotEvaluated>> = BTreeMap::new();
     for one in not_evaluated {
         groups
             .entry((&one.rule, &one.reason))
@@ -192,7 +192,7 @@ pub fn not_evaluated(not_evaluated: &[NotJudged]) -> Vec<Group> {
     groups
 }
 
-fn named(one: &NotJudged) -> String {
+fn named(one: &NotEvaluated) -> String {
     let name = one.name.as_ref().unwrap_or(&one.resource);
     short(name)
 }

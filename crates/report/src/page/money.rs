@@ -48,7 +48,7 @@ impl CostWords {
     /// The cost of a finding; `None` without a price.
     pub fn of_finding(finding: &Finding, now: Timestamp, zone: &Zone) -> Option<Self> {
         let cost = finding.cost.as_ref()?;
-        let words = Self::of(cost, now, zone);
+        let words = Self::from_cost(cost, now, zone);
         let spent = wasted(cost.spent, (cost.basis.is_bound(), finding.is_longer()));
         // The tasks do not run all the time, so their waste in an hour is an average.
         let is_average = matches!(
@@ -70,7 +70,7 @@ impl CostWords {
         })
     }
 
-    pub fn of(cost: &Cost, now: Timestamp, zone: &Zone) -> Self {
+    pub fn from_cost(cost: &Cost, now: Timestamp, zone: &Zone) -> Self {
         let is_bound = cost.basis.is_bound();
         let amount = |usd: Usd| bounded(usd, is_bound);
         let price = source(cost, now, zone);

@@ -81,7 +81,7 @@ mod tests {
                 .map(|name| Region::new(*name).expect("a region"));
             let regions: BTreeSet<Region> = regions.collect();
             let at = (hours > 0).then(|| now - jiff::SignedDuration::from_hours(hours));
-            PriceAge::of(by, regions, at, now)
+            PriceAge::new(by, regions, at, now)
         };
         let four = ["a-1", "b-1", "c-1", "d-1"];
         report.price_ages = vec![

@@ -43,7 +43,7 @@ impl Supplement {
 }
 
 /// Sections that are not empty.
-pub fn of(report: &Report, zone: &Zone) -> Vec<Supplement> {
+pub fn supplements(report: &Report, zone: &Zone) -> Vec<Supplement> {
     let mut opinions: Vec<_> = report
         .second_opinions
         .iter()
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn second_opinions_are_a_line_each() {
-        assert!(of(&testing::small(), &Zone::utc()).is_empty());
+        assert!(supplements(&testing::small(), &Zone::utc()).is_empty());
         let mut report = testing::small();
         let advice = SecondOpinion {
             adviser: Adviser::ComputeOptimizer,
@@ -226,7 +226,7 @@ mod tests {
             ours: None,
         };
         report.second_opinions = vec![advice; 22];
-        let shown = of(&report, &Zone::utc());
+        let shown = supplements(&report, &Zone::utc());
         insta::assert_snapshot!(shown[0].lines[0], @"Compute Optimizer: i-1 Overprovisioned, recommends t3.large, saves $9.25 a month; Ebb has no finding about it");
         assert_eq!(shown[0].lines[20], "and 2 more entries");
     }
@@ -281,7 +281,7 @@ mod tests {
             task_labels: vec![step; 11],
             task_labels_left_out: 0,
         };
-        let shown = of(&report, &Zone::utc());
+        let shown = supplements(&report, &Zone::utc());
         let lines = &shown[0].lines;
         insta::assert_snapshot!(lines[0], @"36 of 39 tasks assigned to a run (36 by tag)");
         insta::assert_snapshot!(lines[1], @"32 of 39 tasks have a step name (30 by record, 2 by tag); executables or ids name the others");

@@ -29,7 +29,7 @@ struct Money {
 }
 
 impl Money {
-    fn of(row: &Alike<'_>) -> Self {
+    fn from_row(row: &Alike<'_>) -> Self {
         let unknown = match row.first().is_waste {
             true => "unknown",
             false => "-",
@@ -54,12 +54,12 @@ fn short(amount: &str) -> String {
 
 impl Columns {
     /// Column widths from their values, limited by the width of a terminal.
-    pub(crate) fn of(rows: &[Alike<'_>], terminal: Option<usize>) -> Self {
+    pub(crate) fn from_rows(rows: &[Alike<'_>], terminal: Option<usize>) -> Self {
         let widest = |least: usize, width: &dyn Fn(&Alike<'_>) -> usize| {
             rows.iter().map(width).max().unwrap_or(0).max(least)
         };
-        let saving = widest(7, &|row| chars(&Money::of(row).saving)).max(INDENT - 2);
-        let spent = widest(7, &|row| chars(&Money::of(row).spent));
+        let saving = widest(7, &|row| chars(&Money::from_row(row).saving)).max(INDENT - 2);
+        let spent = widest(7, &|row| chars(&Money::from_row(row).spent));
         let region = widest(6, &|row| chars(&row.first().region));
         let owner = widest(5, &|row| row.first().owner.as_deref().map_or(1, chars));
         let is_of_months = !rows.iter().all(Alike::is_short);
@@ -109,7 +109,7 @@ impl Columns {
             true => whole.into(),
             false => clip(&title, self.resource),
         };
-        let money = Money::of(row);
+        let money = Money::from_row(row);
         let line = self.line([
             &money.saving,
             &money.spent,

@@ -45,7 +45,11 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// `None` if the shape needs inputs and they are unknown.
-    pub(crate) fn of(runs: &VecDeque<Run>, shape: Shape, input: Option<Bytes>) -> Option<Self> {
+    pub(crate) fn from_runs(
+        runs: &VecDeque<Run>,
+        shape: Shape,
+        input: Option<Bytes>,
+    ) -> Option<Self> {
         let plain = runs.iter().map(|run| (run.peak.0 as f64, seconds(run)));
         let mut needs: Vec<(f64, f64)> = match shape {
             Shape::Same => plain.collect(),

@@ -86,7 +86,7 @@ fn the_chance_that_the_policy_allows_is_kept_on_needs_not_seen_before() {
 fn the_ladder_costs_no_more_than_any_other() {
     let needs: Vec<f64> = needs(7).take(9).collect();
     let history = history(1_000_000, needs.iter().map(|need| run(None, *need)));
-    let sample = Sample::of(&history.runs, Shape::Same, None).expect("no input is needed");
+    let sample = Sample::from_runs(&history.runs, Shape::Same, None).expect("no input is needed");
     let cost = |rungs: &[f64]| -> f64 {
         let tried = |need: f64| -> f64 {
             let fits = rungs

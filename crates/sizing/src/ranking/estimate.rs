@@ -38,7 +38,7 @@ impl Estimate {
     /// An estimate from the tasks on the same family, if there are any. Otherwise an estimate from
     /// all tasks, with a larger weight for processors of the same vendor. The mean is a geometric
     /// one.
-    pub(crate) fn of(
+    pub(crate) fn new(
         step: &Step<'_>,
         spec: &TypeSpec,
         limits: &Limits,
@@ -48,7 +48,7 @@ impl Estimate {
         let runs = runs_a_machine(step, spec);
         let all = step.seen.iter();
         let mut predictions: Vec<Predicted> = all
-            .filter_map(|tasks| Predicted::of(tasks, spec, runs, speeds))
+            .filter_map(|tasks| Predicted::new(tasks, spec, runs, speeds))
             .collect();
         if predictions.iter().any(|one| one.basis == Basis::SameFamily) {
             predictions.retain(|one| one.basis == Basis::SameFamily);
@@ -73,12 +73,15 @@ impl Estimate {
 }
 
 impl Predicted {
-    fn of(tasks: &ObservedTasks<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<Self> {
-        let (from, to) = (Family::of(&tasks.on.name), Family::of(&spec.name));
+    fn new(tasks: &ObservedTasks<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<Self> {
+        let (from, to) = (
+            Family::from_name(&tasks.on.name),
+            Family::from_name(&spec.name),
+        );
         let work = match speeds.transfer(&from, &to) {
             Some(transfer) => {
                 let published = replayed(tasks, spec, runs, &Speeds::default())?;
-                let here = run_time::ObservedRunTime::of(published, tasks.work.mean_cores());
+                let here = run_time::ObservedRunTime::new(published, tasks.work.mean_cores());
                 transfer.predict(&here).as_secs_f64()
             }
             None => replayed(tasks, spec, runs, speeds)?,

@@ -100,7 +100,7 @@ pub(crate) fn fits(step: &Step<'_>, spec: &TypeSpec, limits: &Limits) -> Result<
         })
     };
     let gpu = limits.gpu.as_ref().map_or(spec.gpus.is_none(), has_gpu);
-    let family = Family::of(&spec.name);
+    let family = Family::from_name(&spec.name);
     let families = limits.families.as_ref();
     let licensed = limits.licensed_for.as_ref();
     let checks = [

@@ -74,7 +74,7 @@ impl Committed<'_> {
             && self.region.is_none_or(|region| region == offer.region)
             && self
                 .family
-                .is_none_or(|family| *family == Family::of(&offer.spec.name))
+                .is_none_or(|family| *family == Family::from_name(&offer.spec.name))
     }
 }
 

@@ -136,12 +136,12 @@ fn no_limit_is_ever_broken_and_the_order_is_by_dollars() {
         ..limits()
     };
     check(&arm, &|spec| spec.architecture == Architecture::Arm64);
-    let family = Family::of(&spec("m6i.large").name);
+    let family = Family::from_name(&spec("m6i.large").name);
     let families = Limits {
         families: Some(BTreeSet::from([family.clone()])),
         ..limits()
     };
-    check(&families, &|spec| Family::of(&spec.name) == family);
+    check(&families, &|spec| Family::from_name(&spec.name) == family);
     let disk = Limits {
         local_disk: Some(Bytes::gib(100)),
         ..limits()

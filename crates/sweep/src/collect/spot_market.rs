@@ -130,7 +130,7 @@ impl Sold {
                         taken_back_above_ppm: band
                             .filter(|band| band.to_ppm.is_none())
                             .map(|band| band.from_ppm),
-                        own: self.own.of(region, kind),
+                        own: self.own.interruptions_of(region, kind),
                         ..terms.clone()
                     };
                     (kind.clone(), terms)

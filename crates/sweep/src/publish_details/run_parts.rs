@@ -77,7 +77,7 @@ fn pack(
             None => return Err(DocumentError::TooLarge(key())),
         }
     };
-    let entry = PartEntry::of((number, part.tasks.len()), &packed, before);
+    let entry = PartEntry::new((number, part.tasks.len()), &packed, before);
     Ok((entry, packed))
 }
 

@@ -305,7 +305,7 @@ async fn what_does_not_fit_into_a_part_is_counted() {
 fn a_head_that_is_too_large_loses_its_first_parts() {
     let details = large_run(5, 1);
     let mut list = BriefList::from(&details.tasks.list(&details.tasks.nodes["i-1"]));
-    let entry = |number, tasks| PartEntry::of((number, tasks), b"", None);
+    let entry = |number, tasks| PartEntry::new((number, tasks), b"", None);
     let mut entries = vec![entry(0, 2), entry(1, 2), entry(2, 1)];
     run_parts::drop_older_half(&mut list, &mut entries);
     assert_eq!((entries.len(), entries[0].number), (2, 1));

@@ -110,7 +110,7 @@ pub(crate) fn check_idle<'a>(
 pub(crate) fn check_rows(week: &Week) -> Result<u64, Violation> {
     let mut rows = BTreeSet::new();
     for placed in week.cloud.lake.heartbeats() {
-        let key = Key::of(&placed.node, &placed.heartbeat);
+        let key = Key::new(&placed.node, &placed.heartbeat);
         if !week.sent.contains(&key) {
             return Err(Promise::NothingDoubled.broken(format!("nobody sent {key:?}")));
         }
@@ -134,7 +134,7 @@ fn refused_heartbeats(cloud: &Cloud) -> BTreeSet<Key> {
         let node = sender.and_then(|sender| attested(sender).ok());
         let decoded = decode_heartbeats(&message.body);
         if let (Some(sender), Ok(decoded)) = (node, decoded) {
-            let keys = decoded.heartbeats.iter().map(|h| Key::of(&sender.node, h));
+            let keys = decoded.heartbeats.iter().map(|h| Key::new(&sender.node, h));
             refused.extend(keys);
         }
     }

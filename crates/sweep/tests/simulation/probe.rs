@@ -35,7 +35,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    pub(crate) fn of(node: &NodeId, heartbeat: &Heartbeat) -> Self {
+    pub(crate) fn new(node: &NodeId, heartbeat: &Heartbeat) -> Self {
         Self {
             node: node.clone(),
             boot: heartbeat.boot.clone(),
@@ -196,7 +196,7 @@ impl Probe {
         if next.is_empty() {
             return None;
         }
-        let keys = next.iter().map(|h| Key::of(&self.node, h)).collect();
+        let keys = next.iter().map(|h| Key::new(&self.node, h)).collect();
         let body = encode_heartbeats(&self.sent(at), &next).expect("it fits");
         Some((keys, body))
     }

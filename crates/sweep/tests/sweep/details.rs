@@ -73,7 +73,7 @@ async fn nodes_steps_and_explanations_are_found_by_the_index() {
     let report = world.objects.stored(LATEST_JSON).expect("a report");
     let report: Report = serde_json::from_slice(&report.bytes).expect("a report");
     let of_findings = report.findings.iter().map(|finding| &finding.resource.id);
-    let refused = report.not_judged.iter().map(|reason| &reason.resource);
+    let refused = report.not_evaluated.iter().map(|reason| &reason.resource);
     let mut explained = 0;
     for resource in of_findings.chain(refused) {
         let folder = DetailFolder::Explanations;

@@ -345,7 +345,7 @@ fn part_of_good_nodes(mut report: serde_json::Value) -> String {
         row.contains(&hostile) || row.contains("<script>")
     };
     let mut of_good = serde_json::Map::new();
-    for part in ["findings", "not_judged", "steps"] {
+    for part in ["findings", "not_evaluated", "steps"] {
         let mut rows = report[part].take();
         let rows = rows.as_array_mut().expect("rows");
         rows.retain(|row| !is_hostile(row));

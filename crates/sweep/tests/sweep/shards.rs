@@ -37,7 +37,7 @@ impl Shards {
         Self { world, queues }
     }
 
-    fn of(&self) -> u16 {
+    fn count(&self) -> u16 {
         u16::try_from(self.queues.len()).expect("a few")
     }
 
@@ -62,7 +62,7 @@ impl Shards {
     }
 
     fn all(&self) -> impl Iterator<Item = Shard> {
-        let of = self.of();
+        let of = self.count();
         Shard { index: 0, of }.all()
     }
 

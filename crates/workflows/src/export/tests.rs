@@ -380,9 +380,9 @@ fn terraform_text_of_machines() {
 #[test]
 fn forms_are_found_by_their_names() {
     for form in Form::ALL {
-        assert_eq!(Form::of(form.slug()), Some(form));
+        assert_eq!(Form::from_slug(form.slug()), Some(form));
     }
-    assert_eq!(Form::of("cobol"), None);
+    assert_eq!(Form::from_slug("cobol"), None);
 }
 
 const SPOT: [&str; 3] = ["c6a.xlarge", "c6i.xlarge", "m6a.xlarge"];

@@ -226,7 +226,7 @@ impl Fold {
             run,
             task: identity_of(&[&record.task]),
         };
-        let attempt = Attempt::of(&record, run, line);
+        let attempt = Attempt::from_record(&record, run, line);
         match record.ending {
             Ending::Failed(_) => self.failed(key, attempt, record.attempt),
             Ending::Completed => self.completed(key, attempt, record.attempt),
@@ -422,7 +422,7 @@ impl Attempt {
     }
 
     /// Runs and lines without times are assumed to be in chronological order.
-    fn of(record: &Record, run: u32, line: u64) -> Self {
+    fn from_record(record: &Record, run: u32, line: u64) -> Self {
         let of_run = i64::try_from(line)
             .unwrap_or(i64::MAX)
             .min(MILLISECONDS_A_RUN - 1);

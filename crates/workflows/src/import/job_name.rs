@@ -31,7 +31,7 @@ pub(super) struct JobName {
 impl JobName {
     /// Parses a job's name and comment. Fails if the name is only a run of an engine and the
     /// comment with the rule is missing.
-    pub(super) fn of(name: &str, comment: Option<&str>) -> Result<Self, String> {
+    pub(super) fn parse(name: &str, comment: Option<&str>) -> Result<Self, String> {
         if let Some(rest) = name.strip_prefix("nf-") {
             let named = Self::of_nextflow(rest);
             return Ok(match comment.and_then(NextflowComment::parse) {
@@ -236,7 +236,7 @@ mod tests {
         const UUID: &str = "550e8400-e29b-41d4-a716-446655440000";
         const PLAIN: [&str; 5] = ["align", "smk-align", "smk-1-a=b", "run.sh", "a.b-c=1"];
         let check = |name: &str, comment: Option<&str>, expect: [&str; 3]| {
-            let named = JobName::of(name, comment).expect("a name");
+            let named = JobName::parse(name, comment).expect("a name");
             let text = |value: &Option<String>| value.clone().unwrap_or_default();
             let got = [named.step.clone(), text(&named.run), text(&named.sample)];
             assert_eq!(got, expect, "{name}");
@@ -281,12 +281,12 @@ mod tests {
         );
         check("cromwell_ab12cd34_Align", None, ["Align", "ab12cd34", ""]);
         check("toil_job_17_sort.cwl", None, ["sort.cwl", "", ""]);
-        let attempt = |comment| JobName::of(task, Some(comment)).map(|named| named.attempt);
+        let attempt = |comment| JobName::parse(task, Some(comment)).map(|named| named.attempt);
         assert_eq!(attempt("nf;A:B;S1;2"), Ok(Some(2)));
         assert_eq!(attempt("nf;A:B;S1;x"), Ok(None));
         assert_eq!(attempt("nf;A:B;S1;0"), Ok(None));
-        assert!(JobName::of(UUID, None).is_err());
-        assert!(JobName::of(UUID, Some("nightly")).is_err());
+        assert!(JobName::parse(UUID, None).is_err());
+        assert!(JobName::parse(UUID, Some("nightly")).is_err());
     }
 
     #[test]

@@ -121,12 +121,12 @@ impl Trace {
 
     /// Whether this first line is one of a trace that contains no requests.
     pub(super) fn is_without_requests(line: &str) -> bool {
-        let has = |name| separator_of(line).is_some_and(|by| Header::of(line, by).has(name));
+        let has = |name| separator_of(line).is_some_and(|by| Header::parse(line, by).has(name));
         Self::is_header(line) && !(has("cpus") && has("memory"))
     }
 
-    pub(super) fn of(line: &str) -> Result<Self, ImportError> {
-        let header = Header::of(line, separator_of(line).unwrap_or('\t'));
+    pub(super) fn from_header(line: &str) -> Result<Self, ImportError> {
+        let header = Header::parse(line, separator_of(line).unwrap_or('\t'));
         if separator_of(line).is_none() {
             return Err(ImportError::MissingColumn {
                 column: "realtime",
@@ -151,8 +151,8 @@ impl Trace {
     /// Rows fail if their header has not the columns that they need.
     fn with_header(line: &str) -> Self {
         let separator = separator_of(line).unwrap_or('\t');
-        let header = Header::of(line, separator);
-        let columns = NextflowColumns::of(&header);
+        let header = Header::parse(line, separator);
+        let columns = NextflowColumns::from_header(&header);
         Self {
             separator,
             lacking: columns.lacking(),
@@ -178,7 +178,7 @@ impl Trace {
 
 fn separator_of(line: &str) -> Option<char> {
     ['\t', ',', ';', '|'].into_iter().find(|separator| {
-        let header = Header::of(line, *separator);
+        let header = Header::parse(line, *separator);
         ["realtime", "%cpu", "duration", "native_id"]
             .iter()
             .any(|name| header.has(name))
@@ -233,7 +233,7 @@ impl Trace {
     }
 
     fn row(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
-        let row = Row::of(number, line, self.separator);
+        let row = Row::split(number, line, self.separator);
         let whole = Row::check_fields(number, row.len(), self.width);
         let record = whole
             .and_then(|()| row.check_end(self.width))
@@ -304,7 +304,7 @@ impl Parser for Trace {
 }
 
 impl NextflowColumns {
-    fn of(header: &Header) -> Self {
+    fn from_header(header: &Header) -> Self {
         let at = |name| header.column(name);
         Self {
             free_text: FREE_TEXT

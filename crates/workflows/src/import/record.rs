@@ -132,7 +132,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    pub(super) fn of(line: &str, separator: char) -> Self {
+    pub(super) fn parse(line: &str, separator: char) -> Self {
         let names = line.trim_start_matches('\u{feff}').split(separator);
         Self {
             names: names.map(|name| name.trim().to_owned()).collect(),
@@ -168,7 +168,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub(super) fn of(line: u64, text: &'a str, separator: char) -> Self {
+    pub(super) fn split(line: u64, text: &'a str, separator: char) -> Self {
         Self {
             line,
             values: text.split(separator).collect(),

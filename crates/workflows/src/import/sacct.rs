@@ -147,7 +147,7 @@ enum StepKind {
 }
 
 impl StepKind {
-    fn of(step: &str) -> Self {
+    fn from_step(step: &str) -> Self {
         match step {
             "extern" => Self::Extern,
             _ if step.bytes().all(|byte| byte.is_ascii_digit()) => Self::Numbered,
@@ -172,21 +172,21 @@ impl Accounting {
             && id.chars().all(is_part)
     }
 
-    pub(super) fn of(line: &str) -> Result<Self, ImportError> {
+    pub(super) fn from_header(line: &str) -> Result<Self, ImportError> {
         let separator = match separator_of(line) {
             Some(separator) => separator,
             None if is_aligned(line) => return Err(ImportError::AlignedColumns),
             None if Self::is_record(line) => return Err(ImportError::NoHeader),
             None => '|',
         };
-        let header = Header::of(line, separator);
+        let header = Header::parse(line, separator);
         // The number of a job also names it, but not the index in its array.
         let has = |column: &str| header.has(column) || header.has(&format!("{column}Raw"));
         if let Some(column) = ["JobID", "State", "Elapsed"].into_iter().find(|c| !has(c)) {
             let remedy = "add it to sacct --format";
             return Err(ImportError::MissingColumn { column, remedy });
         }
-        let columns = SacctColumns::of(&header);
+        let columns = SacctColumns::from_header(&header);
         Ok(Self {
             separator,
             width: header.len(),
@@ -209,11 +209,11 @@ impl Accounting {
 
     /// Another output of sacct follows in the same file, perhaps with other columns.
     fn begin_another(&mut self, line: &str, separator: char) {
-        let header = Header::of(line, separator);
+        let header = Header::parse(line, separator);
         self.separator = separator;
         self.width = header.len();
         self.is_ambiguous = is_ambiguous(&header, separator);
-        self.columns = SacctColumns::of(&header);
+        self.columns = SacctColumns::from_header(&header);
         self.notes.extend(self.columns.missing());
     }
 
@@ -390,7 +390,7 @@ fn tasks_at_once(steps: &[Step]) -> u64 {
 /// The delimiter of a header; `None` if it is no header of sacct.
 fn separator_of(line: &str) -> Option<char> {
     ['|', ',', ';', '\t', '^'].into_iter().find(|separator| {
-        let header = Header::of(line, *separator);
+        let header = Header::parse(line, *separator);
         let known = ["JobID", "JobIDRaw"].iter().any(|name| header.has(name));
         let others = ["JobName", "State", "Elapsed"];
         known || others.iter().filter(|name| header.has(name)).count() > 1
@@ -573,7 +573,7 @@ impl ReadStep {
     fn of_bad_line(step: &str) -> Self {
         Self {
             step: Some(Step {
-                kind: StepKind::of(step),
+                kind: StepKind::from_step(step),
                 held: None,
                 tasks: None,
                 cores: None,
@@ -597,7 +597,7 @@ impl Accounting {
 }
 
 impl SacctColumns {
-    fn of(header: &Header) -> Self {
+    fn from_header(header: &Header) -> Self {
         let at = |name| header.column(name);
         let either = |name, other| match header.has(name) {
             true => at(name),
@@ -707,7 +707,7 @@ impl SacctColumns {
             .and_then(|n| u64::try_from(n).ok());
         Ok(ReadStep {
             step: Some(Step {
-                kind: StepKind::of(step),
+                kind: StepKind::from_step(step),
                 held: held
                     .filter(|held| held.0 > 0)
                     .or_else(|| below_rounding(text)),
@@ -750,7 +750,7 @@ impl SacctColumns {
 
     fn record(&self, row: &Row<'_>, id: &str, ending: Ending) -> Result<Record, BadLine> {
         let exit_status = self.exit_status(row)?;
-        let name = JobName::of(
+        let name = JobName::parse(
             row.text(self.job_name).unwrap_or(id),
             row.text(self.comment),
         );

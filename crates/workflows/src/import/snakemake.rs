@@ -117,17 +117,18 @@ struct Fields {
 impl Benchmark {
     /// Whether this first line is one of a benchmark file.
     pub(super) fn is_header(line: &str) -> bool {
-        Header::of(line, '\t').has("h:m:s") || (line.starts_with('{') && line.contains("\"h:m:s\""))
+        Header::parse(line, '\t').has("h:m:s")
+            || (line.starts_with('{') && line.contains("\"h:m:s\""))
     }
 
     /// A reader for a file, by its path and first line.
-    pub(super) fn of(
+    pub(super) fn open(
         source: &Source<'_>,
         line: &str,
         rules: Rules<'_>,
     ) -> Result<Self, ImportError> {
         let is_object = line.starts_with('{');
-        let header = Header::of(line, '\t');
+        let header = Header::parse(line, '\t');
         if !is_object && !header.has("s") {
             return Err(ImportError::MissingColumn {
                 column: "s",
@@ -144,7 +145,7 @@ impl Benchmark {
             named => named.ok(),
         };
         let request = named.as_ref().map(|file| rules.request(&file.rule));
-        let columns = BenchmarkColumns::of(&header);
+        let columns = BenchmarkColumns::from_header(&header);
         Ok(Self {
             folder: folder_of(source.path),
             named,
@@ -159,7 +160,7 @@ impl Benchmark {
         let Some(columns) = &self.columns else {
             return;
         };
-        let row = Row::of(open.line, &open.text, '\t');
+        let row = Row::split(open.line, &open.text, '\t');
         let record = Row::check_fields(open.line, row.len(), columns.count)
             .and_then(|()| row.check_end(columns.count))
             .and_then(|()| columns.fields(&row))
@@ -219,7 +220,7 @@ impl Parser for Benchmark {
         };
         // Files may be concatenated, also of runs with other options.
         if self.open.is_none() && line.starts_with("s\th:m:s") {
-            self.columns = Some(BenchmarkColumns::of(&Header::of(line, '\t')));
+            self.columns = Some(BenchmarkColumns::from_header(&Header::parse(line, '\t')));
             return;
         }
         let open = match self.open.take() {
@@ -274,7 +275,7 @@ fn whole_cpu(until_sample: CpuTime, wall: Duration) -> Option<CpuTime> {
 }
 
 impl BenchmarkColumns {
-    fn of(header: &Header) -> Self {
+    fn from_header(header: &Header) -> Self {
         let at = |name| header.column(name);
         Self {
             count: header.len(),
@@ -317,7 +318,7 @@ impl BenchmarkColumns {
 
 /// The fields of a line in a `.jsonl` file.
 fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
-    let object = Object::of(line, text)?;
+    let object = Object::parse(line, text)?;
     let resources = object.map("resources")?;
     let seconds = object.get("s", plain_seconds)?;
     Ok(Fields {
@@ -349,7 +350,7 @@ struct Object {
 }
 
 impl Object {
-    fn of(line: u64, text: &str) -> Result<Self, BadLine> {
+    fn parse(line: u64, text: &str) -> Result<Self, BadLine> {
         let problem = match serde_json::from_str(text) {
             Ok(Value::Object(values)) => return Ok(Self { line, values }),
             Err(error) if error.is_eof() => {

@@ -28,12 +28,12 @@ pub(super) struct Queue {
 impl Queue {
     /// Whether this first line is from squeue with columns that `|` separates.
     pub(super) fn is_header(line: &str) -> bool {
-        let header = Header::of(line, '|');
+        let header = Header::parse(line, '|');
         header.has("JOBID") && header.len() > 1
     }
 
-    pub(super) fn of(line: &str) -> Result<Self, ImportError> {
-        let header = Header::of(line, '|');
+    pub(super) fn from_header(line: &str) -> Result<Self, ImportError> {
+        let header = Header::parse(line, '|');
         for column in ["JOBID", "STATE", "START_TIME", "NAME"] {
             if !header.has(column) {
                 let remedy = "use squeue -o '%A|%T|%S|%Z|%C|%D|%j|%k'";
@@ -62,7 +62,7 @@ impl Queue {
         }
         let id = row.required(self.job)?;
         let whole_name = row.required(self.name)?;
-        let name = JobName::of(whole_name, row.text(self.comment));
+        let name = JobName::parse(whole_name, row.text(self.comment));
         let name = name.map_err(|problem| row.bad(self.name, problem))?;
         let hash = row.text(self.work_dir).and_then(nextflow_hash);
         let nodes = row.get(self.nodes, whole)?;

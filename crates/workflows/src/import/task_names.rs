@@ -78,12 +78,12 @@ impl TaskNames {
         bytes: impl Read,
         mut progress: impl FnMut(u64),
     ) -> Result<BadLines, ImportError> {
-        let mut opened = OpenFile::of(source, bytes)?;
+        let mut opened = OpenFile::open(source, bytes)?;
         let first = opened.first.as_str();
         let mut parser: Box<dyn Parser> = match opened.kind {
-            Kind::Nextflow => Box::new(nextflow::Trace::of(first)?),
-            Kind::Sacct => Box::new(sacct::Accounting::of(first)?),
-            Kind::Squeue => Box::new(squeue::Queue::of(first)?),
+            Kind::Nextflow => Box::new(nextflow::Trace::from_header(first)?),
+            Kind::Sacct => Box::new(sacct::Accounting::from_header(first)?),
+            Kind::Squeue => Box::new(squeue::Queue::from_header(first)?),
             Kind::Snakemake => return Err(ImportError::NoTaskId),
         };
         opened.read(parser.as_mut(), source.path, self, &mut progress)

@@ -1631,7 +1631,7 @@ fn both_parsable_forms_are_read_and_the_aligned_one_says_what_to_do() {
 
 #[test]
 fn who_wrote_a_file_is_read_from_its_first_line() {
-    let check = |head, expect| assert_eq!(Kind::of(head), expect, "{head}");
+    let check = |head, expect| assert_eq!(Kind::from_first_line(head), expect, "{head}");
     check("task_id\tname\trealtime", Some(Kind::Nextflow));
     check("s\th:m:s\tmax_rss", Some(Kind::Snakemake));
     check("{\"h:m:s\": \"0:00:01\"}", Some(Kind::Snakemake));

@@ -184,7 +184,7 @@ impl Gathered {
             start: before(wall, clock, step.started),
             end: before(wall, clock, step.observed),
         };
-        let names = MetricNames::of(step.id.kind);
+        let names = MetricNames::for_kind(step.id.kind);
         let kind = word(step.id.kind);
         let mut which: Vec<Attribute<'_>> = vec![
             ("ebb.step.kind", &kind),
@@ -284,7 +284,7 @@ struct MetricNames {
 
 impl MetricNames {
     /// OpenTelemetry has names for containers, and fewer for pods.
-    const fn of(kind: StepKind) -> Self {
+    const fn for_kind(kind: StepKind) -> Self {
         let ours = Self {
             id: None,
             cpu: "ebb.step.cpu.time",

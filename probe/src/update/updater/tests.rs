@@ -59,7 +59,7 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = ProgramFiles::of(folder.path().join("ebb-probe"));
+        let files = ProgramFiles::new(folder.path().join("ebb-probe"));
         fs::write(&files.program, OLD).expect("written");
         Self { folder, files }
     }

@@ -57,7 +57,7 @@ fn report(idle: &[(&str, &str)], hanging: &[(&str, &str)]) -> Report {
     let findings: Vec<String> = idle.chain(hanging).collect();
     let json = format!(
         r#"{{"schema": "{}", "at": "2026-09-20T11:00:00Z", "origin": "simulated",
-        "findings": [{}], "not_judged": [], "gaps": [], "totals": {{"running_instances": 1,
+        "findings": [{}], "not_evaluated": [], "gaps": [], "totals": {{"running_instances": 1,
         "with_probe": 1, "on_metrics": 0, "jobs": 1, "waste_per_hour": 0, "spent": 0,
         "saving_a_month": 0, "without_price": 0, "price_bases": []}}}}"#,
         Report::SCHEMA,
@@ -72,7 +72,7 @@ fn only_the_findings_that_were_planted_are_good() {
     let hanging = || planted(FindingKind::StuckBatchJob, Some("no_progress"), "job-1");
     let check =
         |report: &Report, planted: &[Planted], probe, expect: (usize, usize, usize, usize)| {
-            let verdict = Verdict::of(report, planted, &world(), probe);
+            let verdict = Verdict::new(report, planted, &world(), probe);
             let Verdict {
                 found,
                 missing,
@@ -106,7 +106,7 @@ fn only_the_findings_that_were_planted_are_good() {
 #[test]
 fn only_what_the_real_probe_saw_may_be_called_measured() {
     let check = |report: &Report, expect: &[&str]| {
-        let verdict = Verdict::of(report, &[], &world(), RealProbe::Ran);
+        let verdict = Verdict::new(report, &[], &world(), RealProbe::Ran);
         assert_eq!(verdict.mislabelled, expect);
     };
     check(

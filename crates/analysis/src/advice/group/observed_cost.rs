@@ -46,7 +46,7 @@ impl MachineTime<'_> {
 }
 
 impl<'a> ObservedCost<'a> {
-    pub(crate) fn of(facts: &Facts<'a>, replay: &ReplayGroup<'_, '_, '_>) -> Result<Self, String> {
+    pub(crate) fn new(facts: &Facts<'a>, replay: &ReplayGroup<'_, '_, '_>) -> Result<Self, String> {
         let held = held(replay);
         let mut by_type: BTreeMap<_, Duration> = BTreeMap::new();
         let (mut usd, mut vcpu_seconds, mut is_bound) = (Usd::ZERO, 0.0, false);

@@ -94,7 +94,7 @@ impl<'a> Then<'_, 'a> {
             .partition(|one| one.offer().market == offer::Market::OnDemand);
         let mut families = BTreeSet::new();
         let mut on_demand = self.cheapest(on_demand);
-        on_demand.retain(|fleet| families.insert(Family::of(&fleet.instance_type)));
+        on_demand.retain(|fleet| families.insert(Family::from_name(&fleet.instance_type)));
         on_demand.truncate(MAX_OFFERS);
         let mut spot = self.cheapest(spot);
         let best = on_demand.first().map(|best| best.usd);

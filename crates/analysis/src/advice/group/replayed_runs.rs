@@ -53,7 +53,7 @@ impl<'g, 'p, 'a> ReplayGroup<'g, 'p, 'a> {
         let mut steps: Vec<GroupStep<'p, 'a>> = walls
             .into_iter()
             .map(|(name, (runs, wall, profiled))| {
-                GroupStep::of(facts, name, (runs, wall), profiled)
+                GroupStep::new(facts, name, (runs, wall), profiled)
             })
             .collect();
         steps.sort_by(|a, b| {
@@ -150,7 +150,7 @@ impl<'g, 'p, 'a> ReplayGroup<'g, 'p, 'a> {
 }
 
 impl<'p, 'a> GroupStep<'p, 'a> {
-    fn of(
+    fn new(
         facts: &Facts<'_>,
         name: &str,
         (runs, wall): (u32, Duration),

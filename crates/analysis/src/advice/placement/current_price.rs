@@ -21,7 +21,7 @@ pub(crate) struct Paid<'a> {
 }
 
 impl<'a> Paid<'a> {
-    pub(crate) fn of(facts: &Facts<'_>, run: &ObservedTask<'a>) -> Option<Self> {
+    pub(crate) fn find(facts: &Facts<'_>, run: &ObservedTask<'a>) -> Option<Self> {
         Some(Self {
             on: &run.instance.instance_type,
             market: run.instance.market,

@@ -74,7 +74,7 @@ pub(crate) struct StepInputs<'a> {
 }
 
 impl<'a> Placing<'a> {
-    pub(crate) fn of(facts: &Facts<'a>, profiles: &'a Profiles<'_>) -> Self {
+    pub(crate) fn new(facts: &Facts<'a>, profiles: &'a Profiles<'_>) -> Self {
         Self {
             catalogue: facts.catalogue,
             speeds: &profiles.speeds,
@@ -113,7 +113,7 @@ impl<'a> Placing<'a> {
             moved: None,
             shares_machine: false,
         };
-        let (limits, _) = limits(self, &step, (&profiled.tags(), Arm::of(profiled)));
+        let (limits, _) = limits(self, &step, (&profiled.tags(), Arm::from_history(profiled)));
         Some(AtHome {
             mean: (walls.sum::<Duration>())
                 .checked_div(work_by_type.iter().map(|s| s.runs).sum())?,
@@ -310,7 +310,7 @@ impl<'a> Placing<'a> {
         let ranking = ranking::rank(&ranked, [offer], &limits, self.speeds);
         let mut now = ranking.ranked.first().copied()?;
         if step.shares_machine {
-            let size = MachineSize::of(step.now);
+            let size = MachineSize::from_spec(step.now);
             let part = size.share_of_price(offer.per_hour, asks, 0)?;
             let hours = now.wall.as_secs_f64() / 3600.0;
             now.usd = dollars(part) * hours;
@@ -367,7 +367,7 @@ pub(crate) struct Arm<'a> {
 }
 
 impl<'a> Arm<'a> {
-    pub(crate) fn of(profiled: &'a StepHistory<'_>) -> Self {
+    pub(crate) fn from_history(profiled: &'a StepHistory<'_>) -> Self {
         Self {
             tools: &profiled.tools,
             in_container: profiled.in_container(),

@@ -82,7 +82,8 @@ impl Teller<'_> {
         ranked: impl Iterator<Item = &'a Ranked<'o>>,
     ) -> Vec<Offered> {
         let mut families = BTreeSet::new();
-        let other = |ranked: &&Ranked<'_>| families.insert(Family::of(&ranked.offer.spec.name));
+        let other =
+            |ranked: &&Ranked<'_>| families.insert(Family::from_name(&ranked.offer.spec.name));
         let best = ranked.filter(other).take(MAX_OFFERS);
         best.map(|ranked| self.tell(ranked)).collect()
     }

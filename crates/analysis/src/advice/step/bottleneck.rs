@@ -32,9 +32,9 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
     let network = share_in(TaskState::Network).zip(remote);
     let network = network.map(|(network, remote)| Share::from_ppm(network.ppm() + remote.ppm()));
     let cores_used = most(&runs, |run| {
-        Share::of(run.peak_cores?.0, run.requested.cores?.0)
+        Share::from_parts(run.peak_cores?.0, run.requested.cores?.0)
     });
-    let memory = |run: &Run| Share::of(run.peak_memory?.bytes.0, run.requested.memory?.0);
+    let memory = |run: &Run| Share::from_parts(run.peak_memory?.bytes.0, run.requested.memory?.0);
     let memory_used = most(&runs, memory).max(exhausted(profile));
     let measured = most(&runs, |run| {
         memory(run).filter(|_| run.peak_memory.is_some_and(|p| !p.source.is_upper_bound()))
@@ -91,7 +91,7 @@ fn unless_for_cores(doing: &BTreeMap<TaskState, Share>) -> Binding {
 /// task did.
 fn exhausted(profile: &StepProfile) -> Option<Share> {
     let exhausted = profile.exhausted_request()?;
-    Share::of(exhausted.0, profile.present_request().request.memory?.0)
+    Share::from_parts(exhausted.0, profile.present_request().request.memory?.0)
 }
 
 fn most(runs: &[&Run], used: impl Fn(&Run) -> Option<Share>) -> Option<Share> {

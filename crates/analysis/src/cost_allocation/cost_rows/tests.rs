@@ -10,7 +10,7 @@ use ebb_model::report::cost_shares::RestKind;
 use ebb_telemetry::testing::{at, node, placed_step};
 
 use crate::coverage;
-use crate::testing::{World, asked, instance};
+use crate::testing::{World, instance, requested};
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn usd(micros: i64) -> Usd {
 
 /// A task on half of a machine for half of a day.
 fn world() -> World {
-    let mut world = World::with([instance(1)]).with_job(JobStatus::Running, asked(2, 8));
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Running, requested(2, 8));
     let from = coverage::of_day(DAY).expect("a day").from;
     let mut run = placed_step(1, 10);
     run.usage.id.key = format!("{:032x}", 1);
@@ -48,7 +48,7 @@ fn set_bill(world: &mut World, total: i64) {
 }
 
 fn rows(world: &World) -> Vec<CostRecord> {
-    let (_, details) = crate::evaluate::judge_in_detail(&world.facts());
+    let (_, details) = crate::evaluate::evaluate_in_detail(&world.facts());
     details.cost_rows
 }
 
@@ -95,7 +95,7 @@ fn rows_without_a_task_have_the_cost_centre_of_their_machine() {
     assert!(of_machine.all(|row| row.cost_centre.as_deref() == Some("genomics")));
     let mut others = rows.iter().filter(|row| row.resource.is_none());
     assert!(others.all(|row| row.cost_centre.is_none()));
-    let report = crate::evaluate::judge(&world.facts());
+    let report = crate::evaluate::evaluate(&world.facts());
     let day = &report.costs.days[0];
     assert!(day.rest_by_centre[0].rest[&RestKind::Unwatched] > Usd::ZERO);
     let centres = day.rest_by_kind_and_centre();

@@ -10,7 +10,7 @@ use ebb_telemetry::testing::{at, node, placed_step};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use proptest::prelude::*;
 
-use crate::testing::{World, asked, days_ago, instance, region, volume};
+use crate::testing::{World, days_ago, instance, region, requested, volume};
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn oversized(world: &mut World, n: u8, run: u64, name: &str) {
     let mut step = placed_step(n, 60 + run * 10);
     step.usage.name = name.into();
     step.usage.id.key = format!("{name}-{n}-{run}");
-    step.usage.requested = asked(4, 15);
+    step.usage.requested = requested(4, 15);
     step.usage.peak_cores = Some(MilliCores(500));
     step.usage.peak_memory = Some(PeakMemory {
         bytes: Bytes::mib(500),
@@ -48,7 +48,7 @@ fn an_idle_node_and_the_steps_that_ran_on_it_cost_it_once() {
     for run in 0..3 {
         oversized(&mut world, 1, run, "align");
     }
-    let report = world.judge();
+    let report = world.evaluate();
     let price = UsdPerHour::from_micros(192_000).a_month();
     let [(_, _, idle), (step, own, counted)] = kinds(&report)[..] else {
         panic!("two findings: {:?}", kinds(&report));
@@ -82,7 +82,7 @@ fn a_step_saves_where_its_machines_run_for_something_else() {
     for run in 0..3 {
         oversized(&mut world, 1, run, "align");
     }
-    let report = world.judge();
+    let report = world.evaluate();
     let [(_, own, counted)] = kinds(&report)[..] else {
         panic!("one finding: {:?}", kinds(&report));
     };
@@ -105,7 +105,7 @@ fn the_cost_of_a_machine_is_what_the_bill_has_when_it_does_not_run_all_day() {
         for n in 2..12 {
             all.insert(days_ago(n).strftime("%Y-%m-%d").to_string(), usd(1));
         }
-        let totals = world.judge().totals;
+        let totals = world.evaluate().totals;
         let cents = |usd: Usd| (usd.micros() + 5_000) / 10_000;
         assert_eq!(cents(totals.saving_a_month), expect, "{name}");
         assert!(Some(totals.saving_a_month) <= totals.cost_a_month);
@@ -131,7 +131,7 @@ fn a_volume_is_saved_once() {
     stopped.state_since = Some(days_ago(30));
     world.inventory.instances.insert(node(1), stopped);
     world.inventory.storage.volumes.insert(old.id.clone(), old);
-    let report = world.judge();
+    let report = world.evaluate();
     let found = kinds(&report);
     assert_eq!(found.len(), 2, "{found:?}");
     let largest = found.iter().map(|(_, own, _)| *own).max();
@@ -145,7 +145,7 @@ fn spot_at_the_price_on_demand_is_at_most_and_no_saving() {
     machine.market = Market::Spot;
     let mut world = World::with([machine]);
     world.watch(1, 0, 90, |_, _| {});
-    let totals = world.judge().totals;
+    let totals = world.evaluate().totals;
     assert_eq!(totals.saving_a_month, Usd::ZERO);
     assert_eq!(totals.at_most.saving_a_month, usd(140_160_000));
     assert_eq!(totals.cost_at_most_a_month, Some(usd(140_160_000)));
@@ -193,7 +193,7 @@ fn world(machines: &[Machine], spot_micros: i64) -> World {
         (instance.market, instance.state) = (machine.market, machine.state);
         instance
     });
-    let mut world = World::with(instances).with_job(JobStatus::Succeeded, asked(1, 1));
+    let mut world = World::with(instances).with_job(JobStatus::Succeeded, requested(1, 1));
     for (n, machine) in machines.iter().enumerate() {
         let n = u8::try_from(n + 1).expect("few machines");
         world.watch(n, 0, 60, |_, h| {
@@ -240,7 +240,7 @@ proptest! {
         machines in prop::collection::vec(machine(), 1..6),
         spot_micros in 10_000..150_000i64,
     ) {
-        let report = world(&machines, spot_micros).judge();
+        let report = world(&machines, spot_micros).evaluate();
         let totals = &report.totals;
         prop_assert!(Some(totals.saving_a_month) <= totals.cost_a_month, "{totals:?}");
         let at_most = totals.at_most.saving_a_month;

@@ -94,7 +94,7 @@ pub(crate) fn part_of(
 ) -> Option<Price> {
     let whole = facts.price_of(instance)?;
     let spec = facts.catalogue.spec(&instance.instance_type)?;
-    let part = MachineSize::of(spec).share_of_price(whole.per_hour, request, gpus)?;
+    let part = MachineSize::from_spec(spec).share_of_price(whole.per_hour, request, gpus)?;
     Some(whole.scaled(part, whole.per_hour))
 }
 

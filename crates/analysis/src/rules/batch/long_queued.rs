@@ -59,7 +59,7 @@ fn group(job: &Job) -> (&Region, &str, &str) {
 
 /// Questions about one job.
 pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
-    let mut questions = RuleTrace::of(KIND);
+    let mut questions = RuleTrace::from_rule(KIND);
     if job.status == JobStatus::Runnable {
         let jobs = facts.inventory.batch.jobs.values();
         let is_alike = |other: &&Job| group(other) == group(job);
@@ -173,14 +173,14 @@ fn history(facts: &Facts<'_>, alike: &[&Job]) -> Vec<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{World, asked};
+    use crate::testing::{World, requested};
     use ebb_model::inventory::batch::job::JobId;
     use ebb_telemetry::testing::at;
 
     #[test]
     fn a_job_is_queued_for_long_when_it_waits_past_twice_what_others_ever_did() {
         let check = |waited_min: u64, before_min: &[u64], expect: Option<&str>| {
-            let mut world = World::default().with_job(JobStatus::Runnable, asked(1, 1));
+            let mut world = World::default().with_job(JobStatus::Runnable, requested(1, 1));
             world.job().started_at = None;
             let waiting = world.job().clone();
             for (n, waited) in (2..).zip(before_min) {
@@ -191,7 +191,7 @@ mod tests {
                 world.inventory.batch.jobs.insert(done.id.clone(), done);
             }
             world.now = at(waited_min * 60);
-            let found = world.judge().findings;
+            let found = world.evaluate().findings;
             let evidence = found.first().map(|finding| finding.evidence.to_string());
             assert_eq!(evidence.as_deref(), expect, "{waited_min} {before_min:?}");
         };
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn of_a_thousand_waiting_jobs_one_is_told() {
-        let mut world = World::default().with_job(JobStatus::Runnable, asked(1, 1));
+        let mut world = World::default().with_job(JobStatus::Runnable, requested(1, 1));
         let waiting = world.job().clone();
         for n in 2..1_000 {
             let mut other = waiting.clone();
@@ -216,13 +216,13 @@ mod tests {
             world.inventory.batch.jobs.insert(other.id.clone(), other);
         }
         world.now = at(7_200);
-        assert_eq!(world.judge().findings.len(), 1);
+        assert_eq!(world.evaluate().findings.len(), 1);
     }
 
     #[test]
     fn other_queues_are_no_history_and_a_blocked_job_hides_no_other() {
         let check = |change: fn(&mut World), expect: usize| {
-            let mut world = World::default().with_job(JobStatus::Runnable, asked(1, 1));
+            let mut world = World::default().with_job(JobStatus::Runnable, requested(1, 1));
             world.job().started_at = None;
             let waiting = world.job().clone();
             for n in 2..7 {
@@ -234,7 +234,7 @@ mod tests {
             }
             world.now = at(7_200);
             change(&mut world);
-            let findings = world.judge().findings;
+            let findings = world.evaluate().findings;
             let long = findings.iter().filter(|finding| finding.kind == KIND);
             assert_eq!(long.count(), expect);
         };

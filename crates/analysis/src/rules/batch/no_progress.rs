@@ -36,7 +36,7 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
             processes: usage.processes,
             causes,
             tool: usage.busiest_tool().map(|tool| tool.name.clone()),
-            waiter: Waiter::of(&usage.detail, causes),
+            waiter: Waiter::from_detail(&usage.detail, causes),
         },
         confidence: Confidence {
             level: Level::High,

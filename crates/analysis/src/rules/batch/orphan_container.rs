@@ -25,7 +25,7 @@ use crate::rules::verdict::Verdict;
 
 /// Evaluates every container on a worker.
 pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
-    let known = KnownTasks::of(facts);
+    let known = KnownTasks::from_facts(facts);
     running(facts)
         .filter_map(|one| evaluate_container(facts, &one, &known, &mut RuleTrace::unwritten(KIND)))
         .collect()
@@ -36,7 +36,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let Some((node, _)) = id.split_once('/') else {
         return Vec::new();
     };
-    let known = KnownTasks::of(facts);
+    let known = KnownTasks::from_facts(facts);
     running(facts)
         .filter(|one| one.worker.node.as_str() == node && one.id() == id)
         .flat_map(|one| RuleTrace::written(KIND, |q| evaluate_container(facts, &one, &known, q)))
@@ -45,7 +45,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
 
 /// Ids of the containers that neither Batch nor ECS knows, as in findings.
 pub(crate) fn jobless<'a>(facts: &Facts<'a>) -> impl Iterator<Item = String> {
-    let known = KnownTasks::of(facts);
+    let known = KnownTasks::from_facts(facts);
     let facts = *facts;
     running(&facts)
         .filter(move |one| one.is_fresh(&facts) && known.has_none_of(&facts, one))
@@ -102,7 +102,7 @@ struct KnownTasks<'a> {
 }
 
 impl<'a> KnownTasks<'a> {
-    fn of(facts: &Facts<'a>) -> Self {
+    fn from_facts(facts: &Facts<'a>) -> Self {
         let batch = &facts.inventory.batch;
         Self {
             over: batch.jobs.values().flat_map(over).collect(),
@@ -292,7 +292,7 @@ fn make_container_finding(
     let price = part_of(facts, instance, request, gpus_of(step));
     Some(Verdict::Waste(Box::new(Finding {
         cost: price.map(|price| price.wasted_over(finding.window)),
-        steps: vec![StepLink::of(step, &step.usage.name, None)],
+        steps: vec![StepLink::from_step(step, &step.usage.name, None)],
         ..finding
     })))
 }

@@ -17,10 +17,10 @@ use ebb_telemetry::testing::{at, clock, node};
 use ebb_telemetry::units::{CpuTime, Share};
 
 use crate::rules::trace::Speaks;
-use crate::testing::{World, asked, instance, step};
+use crate::testing::{World, instance, requested, step};
 
 fn running() -> World {
-    World::with([instance(1)]).with_job(JobStatus::Running, asked(2, 4))
+    World::with([instance(1)]).with_job(JobStatus::Running, requested(2, 4))
 }
 
 fn check(world: &World, expect: &str) {
@@ -105,7 +105,7 @@ fn a_job_that_alone_holds_its_node_costs_the_whole_node() {
 }
 
 #[test]
-fn what_runs_on_fargate_is_listed_as_not_judged() {
+fn what_runs_on_fargate_is_listed_as_not_evaluated() {
     let mut world = running();
     world.now = at(3_600);
     world.job().container_instance_arn = None;
@@ -127,9 +127,9 @@ fn what_runs_on_fargate_is_listed_as_not_judged() {
     batch.tasks.insert(arn(1), task("FARGATE", "RUNNING"));
     batch.tasks.insert(arn(2), task("FARGATE", "STOPPED"));
     batch.tasks.insert(arn(3), task("EC2", "RUNNING"));
-    let report = world.judge();
+    let report = world.evaluate();
     let not_evaluated = report
-        .not_judged
+        .not_evaluated
         .iter()
         .filter(|one| one.reason.contains("Fargate"));
     let mut ids: Vec<_> = not_evaluated.map(|one| one.resource.as_str()).collect();
@@ -166,8 +166,8 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
         let family = TaskFamily::new(cluster, "api");
         let id = family.as_str().to_owned();
         batch.insights.insert(family, points.collect());
-        let report = world.judge();
-        let outcome: String = match (report.findings.first(), report.not_judged.first()) {
+        let report = world.evaluate();
+        let outcome: String = match (report.findings.first(), report.not_evaluated.first()) {
             (Some(finding), _) => {
                 assert!(finding.cost.is_none(), "the price is unknown");
                 finding.remedy.advice.clone()
@@ -176,7 +176,7 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
             (None, None) => "well".to_owned(),
         };
         let checks = explain::explain(&world.facts(), &id).checks;
-        let last = checks.last().expect("it was asked").speaks;
+        let last = checks.last().expect("it was requested").speaks;
         let expected = match (expect.0, outcome.as_str()) {
             (0, "well") => Speaks::Against,
             (0, _) => Speaks::Unknown,
@@ -216,8 +216,8 @@ fn what_cannot_be_told_of_a_running_job_is_said() {
     world.job().container_instance_arn = None;
     world.now = at(3_600);
     let reasons: Vec<String> = world
-        .judge()
-        .not_judged
+        .evaluate()
+        .not_evaluated
         .into_iter()
         .map(|refused| refused.reason)
         .collect();
@@ -237,7 +237,7 @@ fn what_cannot_be_told_of_a_running_job_is_said() {
 #[test]
 fn a_runnable_job_is_reported_only_when_batch_says_that_it_cannot_start() {
     let check = |reason: Option<&str>, expect: &str| {
-        let mut world = World::default().with_job(JobStatus::Runnable, asked(2, 4));
+        let mut world = World::default().with_job(JobStatus::Runnable, requested(2, 4));
         world.job().status_reason = reason.map(str::to_owned);
         world.now = at(900);
         check(&world, expect);
@@ -256,7 +256,7 @@ fn a_runnable_job_is_reported_only_when_batch_says_that_it_cannot_start() {
 
 #[test]
 fn the_time_in_which_other_jobs_had_to_end_first_is_none_of_being_stuck() {
-    let mut world = World::default().with_job(JobStatus::Runnable, asked(2, 4));
+    let mut world = World::default().with_job(JobStatus::Runnable, requested(2, 4));
     let mut first = world.job().clone();
     first.id = ebb_model::inventory::batch::job::JobId::new("job-0").expect("an id");
     (first.status, first.stopped_at) = (JobStatus::Succeeded, Some(at(600)));
@@ -277,7 +277,7 @@ fn each_reason_that_keeps_a_job_from_starting_is_told_on_sight() {
         "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
         "MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS",
     ] {
-        let mut world = World::default().with_job(JobStatus::Runnable, asked(2, 4));
+        let mut world = World::default().with_job(JobStatus::Runnable, requested(2, 4));
         world.job().status_reason = Some(format!("{reason} - of it"));
         world.now = at(30);
         check(
@@ -290,7 +290,7 @@ fn each_reason_that_keeps_a_job_from_starting_is_told_on_sight() {
 #[test]
 fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives() {
     let lost = |since_s: Option<u64>, last_heartbeat_minute: u64| {
-        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(2, 4));
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(2, 4));
         world.watch(1, 0, last_heartbeat_minute, |_, _| ());
         world.now = at(3_600);
         let workers = &mut world.inventory.batch.container_instances;
@@ -340,7 +340,7 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
 #[test]
 fn a_container_runtime_is_impaired_for_as_long_as_ecs_says_and_claims_no_money() {
     let impaired = |since_s: Option<u64>, health: Health| {
-        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(2, 4));
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(2, 4));
         world.watch(1, 0, 60, |_, h| {
             h.workload.cpu = Some(CpuTime::from_millis(30_000))
         });

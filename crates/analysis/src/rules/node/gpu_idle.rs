@@ -130,7 +130,7 @@ mod tests {
         let check = |minutes, busy_until, held_mib, expect: Option<(FindingKind, &str)>| {
             let mut world = gpu_machine();
             watch(&mut world, minutes, busy_until, held_mib);
-            let found = world.judge().findings;
+            let found = world.evaluate().findings;
             let outcome = found.first().map(|f| (f.kind, f.evidence.to_string()));
             let outcome = outcome.as_ref().map(|(kind, text)| (*kind, text.as_str()));
             assert_eq!(outcome, expect, "{minutes} {busy_until} {held_mib}");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_nobody_watched_is_not_judged() {
+    fn a_gpu_that_nobody_watched_is_not_evaluated() {
         let mut world = gpu_machine();
         watch(&mut world, 150, 0, 0);
         world.state = Default::default();
@@ -169,6 +169,6 @@ mod tests {
             h.workload.cpu = Some(CpuTime::from_millis(30_000));
             h.hardware.gpus = Some(1);
         });
-        assert_eq!(world.judge().findings, Vec::new());
+        assert_eq!(world.evaluate().findings, Vec::new());
     }
 }

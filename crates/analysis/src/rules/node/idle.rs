@@ -37,7 +37,7 @@ const KIND: FindingKind = FindingKind::IdleNode;
 
 /// Evaluates every running instance.
 pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
-    let known = ByBatch::of(facts);
+    let known = ByBatch::from_facts(facts);
     let instances = facts.inventory.instances.values();
     instances
         .filter_map(|i| evaluate_instance(facts, i, &known, &mut RuleTrace::unwritten(KIND)))
@@ -57,10 +57,10 @@ pub(crate) struct ByBatch<'a> {
 }
 
 impl<'a> ByBatch<'a> {
-    pub(crate) fn of(facts: &Facts<'a>) -> Self {
+    pub(crate) fn from_facts(facts: &Facts<'a>) -> Self {
         Self {
             nodes: nodes_with_batch_rule(facts),
-            fleet: BatchFleet::of(facts),
+            fleet: BatchFleet::from_facts(facts),
         }
     }
 }
@@ -281,7 +281,7 @@ fn rests_long(
         return Ok(None);
     }
     let after = facts.policy.idle.after();
-    let keeper = keeper::of(facts, instance, node, fleet);
+    let keeper = keeper::find_keeper(facts, instance, node, fleet);
     let (patience, meant) = match keeper::patience(facts, instance, keeper.as_ref(), fleet) {
         Patience::For(time) => (time, None),
         Patience::Meant(why) => (after, Some(why).filter(|_| rested >= after)),
@@ -382,7 +382,7 @@ fn missing_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Op
     if spec.is_some_and(|spec| spec.accelerators.is_some()) {
         return Some("the probe cannot observe the accelerator of this instance type");
     }
-    let unwatched = coverage.gpu.is_none() && !facts.policy.idle.judge_unwatched_gpus;
+    let unwatched = coverage.gpu.is_none() && !facts.policy.idle.evaluate_unwatched_gpus;
     match gpus(facts, instance, latest) {
         Some(0) => None,
         Some(_) => {
@@ -428,7 +428,7 @@ fn make_finding(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding
         kind: KIND,
         window: quiet.window,
         coverage: Some(quiet.coverage),
-        remedy: remedy::of(facts, instance, controller.as_ref(), &quiet.evidence),
+        remedy: remedy::choose_remedy(facts, instance, controller.as_ref(), &quiet.evidence),
         evidence: Evidence::IdleNode(quiet.evidence),
         confidence: quiet.confidence,
         cost,

@@ -93,9 +93,9 @@ mod tests {
                 billed,
                 ..World::default()
             };
-            let report = world.judge();
+            let report = world.evaluate();
             let reasons: Vec<_> = report
-                .not_judged
+                .not_evaluated
                 .iter()
                 .map(|one| (one.resource.as_str(), one.reason.as_str()))
                 .collect();

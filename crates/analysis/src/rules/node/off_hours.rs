@@ -44,7 +44,7 @@ pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
 }
 
 fn evaluate_instance(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
-    let history = ActivityHistory::of(facts, instance)?;
+    let history = ActivityHistory::new(facts, instance)?;
     if !is_a_fortnight(facts, instance, &history) {
         return None;
     }
@@ -111,7 +111,7 @@ fn make_finding(
     let window = window(facts, &history.hours);
     let hours = history.hours.hours();
     let observed_ppm = hours.map(|(_, hour)| u64::from(hour.seen().ppm())).sum();
-    let coverage = Share::of(
+    let coverage = Share::from_parts(
         observed_ppm,
         1_000_000 * many(history.hours.hours().count()),
     );

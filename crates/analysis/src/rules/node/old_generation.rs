@@ -178,7 +178,11 @@ mod tests {
             machine.instance_type = InstanceType::new(name).expect("a type");
             machine.market = market;
             let world = World::with([machine]);
-            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let found = world
+                .evaluate()
+                .findings
+                .into_iter()
+                .find(|f| f.kind == KIND);
             assert_eq!(found.is_some(), expect, "{name} {market:?}");
             let Some(Evidence::OldGeneration(newer)) = found.map(|f| f.evidence) else {
                 return;

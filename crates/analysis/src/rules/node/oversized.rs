@@ -27,7 +27,7 @@ const KIND: FindingKind = FindingKind::OverprovisionedNode;
 const WEEK_HOURS: u32 = 7 * 24;
 
 /// Evaluates the nodes with advice, except those with another finding.
-pub(crate) fn judge(
+pub(crate) fn evaluate(
     facts: &Facts<'_>,
     nodes: &[NodeAdvice],
     found: &OtherFindings<'_>,
@@ -75,7 +75,7 @@ fn evaluate_advice(
         return None;
     }
     let hours = window.length().as_secs().div_ceil(3600);
-    let coverage = Share::of(
+    let coverage = Share::from_parts(
         advice.hours_seen.into(),
         hours.max(advice.hours_seen.into()),
     );
@@ -162,7 +162,8 @@ pub(crate) fn best<'a>(
 
 /// `None` if the cores or the memory are unknown.
 fn is_roomy(bound: Share, spec: &TypeSpec, advice: &NodeAdvice) -> Option<bool> {
-    let within = |part: u64, whole: u64| Share::of(part, whole).is_some_and(|part| part <= bound);
+    let within =
+        |part: u64, whole: u64| Share::from_parts(part, whole).is_some_and(|part| part <= bound);
     let cores = advice.needs.cores?.0;
     let memory = advice.needs.memory?.0;
     Some(within(cores, u64::from(spec.vcpus) * 1000) && within(memory, spec.memory.0))
@@ -217,7 +218,7 @@ mod tests {
     }
 
     fn find_finding(world: &World) -> Option<Finding> {
-        let findings = world.judge().findings.into_iter();
+        let findings = world.evaluate().findings.into_iter();
         findings.into_iter().find(|finding| finding.kind == KIND)
     }
 
@@ -310,7 +311,7 @@ mod tests {
             ),
             "{words}"
         );
-        let advice = &world.judge().targets.nodes[0];
+        let advice = &world.evaluate().targets.nodes[0];
         let cost = finding.cost.expect("a price is known");
         assert_eq!(Some(cost.saving_a_month), advice.saving_a_month);
         assert_eq!(finding.window.from, at(0));

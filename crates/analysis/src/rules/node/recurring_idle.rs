@@ -115,7 +115,7 @@ mod tests {
                 h.workload.cpu = Some(CpuTime::from_millis(30_000));
             }
         });
-        world.judge().findings.iter().map(|f| f.kind).collect()
+        world.evaluate().findings.iter().map(|f| f.kind).collect()
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
                     h.workload.cpu = Some(CpuTime::from_millis(30_000));
                 }
             });
-            let report = world.judge();
+            let report = world.evaluate();
             let kinds: Vec<_> = report.findings.iter().map(|f| f.kind).collect();
             assert_eq!(kinds.contains(&kind), is_idle, "{name}: {kinds:?}");
         };

@@ -38,7 +38,7 @@ const KIND: FindingKind = FindingKind::UnderprovisionedNode;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Evaluates the nodes with a suitable task in the state or the lake.
-pub(crate) fn judge(
+pub(crate) fn evaluate(
     facts: &Facts<'_>,
     kept: &[PlacedStep],
     found: &OtherFindings<'_>,
@@ -267,7 +267,7 @@ fn make_finding(
         recommendation: None,
         steps: steps
             .iter()
-            .map(|step| StepLink::of(step, &step.usage.name, facts.job_of(step)))
+            .map(|step| StepLink::from_step(step, &step.usage.name, facts.job_of(step)))
             .take(Finding::MAX_STEPS)
             .collect(),
         resource: Resource::of_instance(instance, controller, latest.origin),

@@ -101,7 +101,7 @@ struct LastDay {
 
 fn evaluate_node(facts: &Facts<'_>, node: ProbedNode<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let day = last_day(facts, node, q)?;
-    let low = Share::from_ppm(facts.policy.idle.low_duty_ppm);
+    let low = Share::from_ppm(facts.policy.idle.underutilized_ppm);
     let small = match day.duty >= low {
         true => Some(small_all_week(facts, node)),
         false => None,
@@ -192,7 +192,7 @@ fn other_cause(
     let quiet_for = |until| Duration::try_from(node.latest.end.duration_since(until)).ok();
     let quiet_for = node.state.active_until.and_then(quiet_for);
     if idle::standby_tag(facts, instance).is_some()
-        || weekly_pattern::of(facts, instance, history).is_some()
+        || weekly_pattern::find_pattern(facts, instance, history).is_some()
     {
         return Some("yes: standby tag or weekly schedule");
     }
@@ -222,7 +222,7 @@ fn small_all_week(facts: &Facts<'_>, node: ProbedNode<'_>) -> Option<Finding> {
     let mut peaks: Vec<Share> = within.filter_map(|(_, hour)| hour.peak_cpu()).collect();
     peaks.sort_unstable();
     let many = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    let coverage = Share::of(many(peaks.len()), WEEK.as_secs() / 3600)?;
+    let coverage = Share::from_parts(many(peaks.len()), WEEK.as_secs() / 3600)?;
     let p95 = *peaks.get((peaks.len() * 95).div_ceil(100).checked_sub(1)?)?;
     let bound = Share::from_ppm(facts.policy.hours.low_p95_ppm);
     if coverage < facts.policy.idle.min_coverage() || p95 > bound {
@@ -360,7 +360,11 @@ mod tests {
             world.watch(1, 0, minutes, |minute, h| {
                 h.workload.cpu = Some(CpuTime::from_millis(cpu_ms(minute)));
             });
-            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let found = world
+                .evaluate()
+                .findings
+                .into_iter()
+                .find(|f| f.kind == KIND);
             let evidence = found.map(|finding| finding.evidence.to_string());
             assert_eq!(evidence.as_deref(), expect, "{name}");
         };
@@ -393,7 +397,11 @@ mod tests {
                 source: MemorySource::CgroupSampled,
             });
             world.finished.push(step);
-            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let found = world
+                .evaluate()
+                .findings
+                .into_iter()
+                .find(|f| f.kind == KIND);
             let found = found.expect("it is underutilized");
             let outcome = (found.cost.is_some(), found.remedy.advice.as_str());
             assert_eq!(outcome, expect, "{gib:?}");
@@ -419,7 +427,7 @@ mod tests {
                 h.workload.gpu = gpu;
             });
             let kinds = [KIND, FindingKind::IdleGpu];
-            let found = world.judge().findings.into_iter();
+            let found = world.evaluate().findings.into_iter();
             let found = found.map(|f| f.kind).find(|kind| kinds.contains(kind));
             assert_eq!(found, expect, "{gpu:?}");
         };

@@ -64,9 +64,10 @@ pub(crate) fn schedule(week: &[WeekHour; WEEK_HOURS], policy: &HoursPolicy) -> O
     let recurs = |hour: &&usize| is_near(**hour) || other_days(**hour) >= 2;
     let used = observed.iter().filter(is_used).count();
     let again = observed.iter().filter(is_used).filter(recurs).count();
-    let enough =
-        Share::of(many(observed.len()), many(WEEK_HOURS))? >= Share::from_ppm(policy.seen_ppm);
-    let recurs = Share::of(many(again), many(used))? >= Share::from_ppm(policy.recurring_ppm);
+    let enough = Share::from_parts(many(observed.len()), many(WEEK_HOURS))?
+        >= Share::from_ppm(policy.seen_ppm);
+    let recurs =
+        Share::from_parts(many(again), many(used))? >= Share::from_ppm(policy.recurring_ppm);
     if !enough || !recurs {
         return None;
     }
@@ -119,7 +120,7 @@ impl Schedule {
 
 /// The schedule of a node with recurring use; `None` for machines of Batch, which starts and stops
 /// them itself.
-pub(crate) fn of(
+pub(crate) fn find_pattern(
     facts: &Facts<'_>,
     instance: &Instance,
     history: &ActivityHistory<'_>,
@@ -143,7 +144,7 @@ pub(crate) fn is_resting(
     history: &ActivityHistory<'_>,
     since: Timestamp,
 ) -> bool {
-    let Some(schedule) = of(facts, instance, history) else {
+    let Some(schedule) = find_pattern(facts, instance, history) else {
         return false;
     };
     // All hours since the last activity must be off hours. The exceptions are the hour of that

@@ -295,9 +295,9 @@ mod tests {
                 };
                 change(&mut world, &mut paid);
                 world.inventory.markets.commitments.push(paid);
-                let report = world.judge();
+                let report = world.evaluate();
                 let found = report.findings.iter().find(|f| f.kind == KIND);
-                let why = report.not_judged.iter().find(|n| n.resource == "ri-1");
+                let why = report.not_evaluated.iter().find(|n| n.resource == "ri-1");
                 let outcome = found.map(|f| f.cost.as_ref().expect("a cost").per_hour.0.micros());
                 let outcome = outcome.ok_or(why.map_or("well", |why| why.reason.as_str()));
                 assert_eq!(outcome, expect, "{name}");
@@ -347,7 +347,7 @@ mod tests {
                     to: at(10 * 86_400),
                 }),
             });
-            let report = world.judge();
+            let report = world.evaluate();
             let found = report.findings.iter().find(|f| f.kind == KIND);
             let outcome = found.map(|f| {
                 let cost = f.cost.as_ref().expect("a cost");
@@ -357,7 +357,7 @@ mod tests {
                 )
             });
             assert_eq!(outcome.as_deref(), expect, "{used}");
-            assert!(report.not_judged.iter().all(|n| n.resource != "plan-1"));
+            assert!(report.not_evaluated.iter().all(|n| n.resource != "plan-1"));
         };
         let text =
             "the commitment is $0.5000/h, but only $0.2000/h of it is used; $50.40 in global; high";

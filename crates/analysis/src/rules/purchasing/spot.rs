@@ -59,7 +59,7 @@ struct OnDemand<'a> {
 }
 
 /// Evaluates every Batch environment. No other controller is known to restart interrupted tasks.
-pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     environments(facts, profiles)
         .iter()
         .filter_map(|(environment, known)| {
@@ -97,7 +97,7 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
     let Some(name) = id.strip_prefix("environment/") else {
         return Vec::new();
     };
-    let mut questions = RuleTrace::of(KIND);
+    let mut questions = RuleTrace::from_rule(KIND);
     for (environment, known) in &environments(facts, profiles) {
         if environment.name == name {
             let mut trace = questions.new_list();
@@ -293,7 +293,7 @@ fn there(machine: &Instance, window: Window) -> Share {
         to: window.to.max(launched),
     });
     let seconds = |window: Window| window.length().as_secs();
-    let share = lived.and_then(|lived| Share::of(seconds(lived), seconds(window)));
+    let share = lived.and_then(|lived| Share::from_parts(seconds(lived), seconds(window)));
     share.unwrap_or(Share::NONE)
 }
 

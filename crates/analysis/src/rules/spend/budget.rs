@@ -220,7 +220,7 @@ mod tests {
                 assert_eq!(speaks, Speaks::ForWaste);
                 Ok(*finding)
             }
-            Some(Verdict::NotJudged(why)) => {
+            Some(Verdict::NotEvaluated(why)) => {
                 assert_eq!(speaks, Speaks::Unknown);
                 Err(why.reason)
             }

@@ -58,7 +58,7 @@ fn by_memory(state: &NodeState, node: &NodeId, run: &ObservedTask<'_>) -> Option
 fn disk_bytes_in(usage: &StepUsage, time: Duration) -> Option<u64> {
     let bytes = usage.disk_read?.saturating_add(usage.disk_written?);
     let wall = usage.observed.since(usage.started)?;
-    let part = Share::of(
+    let part = Share::from_parts(
         u64::try_from(time.min(wall).as_millis()).ok()?,
         u64::try_from(wall.as_millis()).ok()?,
     )?;
@@ -74,7 +74,7 @@ fn largest(
     resource: NeighbourResource,
 ) -> Option<Neighbour> {
     let (step, most) = tasks.into_iter().max_by_key(|(_, amount)| *amount)?;
-    let share = Share::of(most, all)?;
+    let share = Share::from_parts(most, all)?;
     let is_another = (&step.boot, &step.usage.id) != (&run.step.boot, &run.step.usage.id);
     (is_another && share >= CLEAR).then_some(Neighbour {
         name: step.usage.name,

@@ -251,7 +251,7 @@ fn make_finding(
             },
             waiter: match it.trouble.is_of_memory() {
                 true => None,
-                false => Waiter::of(&run.step.usage.detail, it.causes),
+                false => Waiter::from_detail(&run.step.usage.detail, it.causes),
             },
             trouble: it.trouble,
             causes: it.causes,

@@ -36,7 +36,7 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    pub(crate) fn of(facts: &Facts<'_>, profiled: &StepHistory<'_>) -> Self {
+    pub(crate) fn find(facts: &Facts<'_>, profiled: &StepHistory<'_>) -> Self {
         let mut walls: Vec<_> = well_ended(profiled).map(ObservedTask::wall).collect();
         walls.sort_unstable();
         let least = facts.policy.step.history_runs;

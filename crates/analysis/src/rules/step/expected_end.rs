@@ -132,7 +132,7 @@ pub(crate) fn presence<'a>(runs: impl Iterator<Item = &'a ObservedTask<'a>>) -> 
         }
     }
     let millis = |time: jiff::SignedDuration| u64::try_from(time.as_millis()).ok();
-    Share::of(millis(present)?, millis(until.duration_since(first))?)
+    Share::from_parts(millis(present)?, millis(until.duration_since(first))?)
 }
 
 #[cfg(test)]

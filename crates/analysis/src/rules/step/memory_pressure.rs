@@ -26,7 +26,7 @@ pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) 
     };
     let held = held.filter(|held| exact(held.source));
     let known = held.zip(run.requested().memory);
-    let share = known.and_then(|(held, limit)| Share::of(held.bytes.0, limit.0));
+    let share = known.and_then(|(held, limit)| Share::from_parts(held.bytes.0, limit.0));
     let shown = share.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
     let bound = Share::from_ppm(facts.policy.step.full_memory_ppm);
     let goes_on = it.ends(facts, q)

@@ -146,7 +146,7 @@ fn without_limit(facts: &Facts<'_>, run: &ObservedTask<'_>, peak: Option<Bytes>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::asked;
+    use crate::testing::requested;
     use crate::testing::step_world::{ended, gib, no_run, peak as of_mib, verdict};
     use ebb_telemetry::identity::InstanceType;
     use ebb_telemetry::step::MemorySource;
@@ -290,7 +290,7 @@ mod tests {
     fn a_kill_of_days_ago_is_not_told_and_what_is_lost_are_the_killed_runs() {
         let mut world = no_run();
         ended(&mut world, 1, 30, |s| {
-            s.requested = asked(1, 3);
+            s.requested = requested(1, 3);
             s.end = StepEnd::OutOfMemory;
         });
         let cost = verdict(&world, KIND).and_then(|f| f.cost).expect("a price");

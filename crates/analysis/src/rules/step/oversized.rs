@@ -40,7 +40,7 @@ use crate::step_history::observed_task::ObservedTask as Run;
 const KIND: FindingKind = FindingKind::OverprovisionedStep;
 
 /// Evaluates every step with a request; its tasks are grouped by region and name.
-pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     let steps = profiles.evaluated();
     let steps = steps.map(|entry| sized_step(facts, profiles, entry));
     steps
@@ -135,7 +135,7 @@ fn evaluate_step(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> 
     let then = newest.part_of(facts, price.per_hour, sized.request)?;
     let saved = UsdPerHour(now.0 - then.0);
     let saving = price.scaled(saved, price.per_hour);
-    let summary = TaskSummary::of(facts, name, runs)?;
+    let summary = TaskSummary::new(facts, name, runs)?;
     let cost = summary.cost(saving, facts.now);
     if !q.saves_enough(facts, &cost) {
         return None;
@@ -180,7 +180,9 @@ fn recommend(
 /// then do more such tasks fit on a machine.
 fn far_less(bound: Share, requested: SizedRequest, needed: SizedRequest) -> bool {
     let small = |needed: Option<u64>, requested: Option<u64>| match (needed, requested) {
-        (Some(needed), Some(requested)) => Share::of(needed, requested).map(|share| share <= bound),
+        (Some(needed), Some(requested)) => {
+            Share::from_parts(needed, requested).map(|share| share <= bound)
+        }
         _ => None,
     };
     let cores = small(needed.cores.map(|c| c.0), requested.cores.map(|c| c.0));
@@ -244,7 +246,7 @@ struct TaskSummary {
 }
 
 impl TaskSummary {
-    fn of(facts: &Facts<'_>, name: &str, runs: &[&Run<'_>]) -> Option<Self> {
+    fn new(facts: &Facts<'_>, name: &str, runs: &[&Run<'_>]) -> Option<Self> {
         let from: Timestamp = runs.iter().map(|run| run.step.started_at).min()?;
         let to = runs.iter().map(|run| run.step.observed_at).max()?;
         Some(Self {

@@ -143,7 +143,7 @@ mod tests {
 
     use super::*;
     use crate::testing::World;
-    use crate::testing::asked;
+    use crate::testing::requested;
     use crate::testing::step_world::{ended, no_run, states, verdict};
     use ebb_telemetry::step::resource_usage::TaskState;
     use ebb_telemetry::step::{StepEnd, StepKind};
@@ -154,7 +154,7 @@ mod tests {
         for (n, wall) in (1..).zip(minutes) {
             ended(&mut world, n, *wall, |s| {
                 s.id.kind = kind;
-                s.requested = asked(1, 3);
+                s.requested = requested(1, 3);
                 s.detail.states = states(&[(TaskState::Running, wall * 6, *wall)]);
             });
         }

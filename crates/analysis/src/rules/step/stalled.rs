@@ -147,7 +147,7 @@ pub(crate) fn advice(causes: Option<Causes>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::asked;
+    use crate::testing::requested;
     use crate::testing::step_world::{run_for, run_of, states, verdict};
     use ebb_telemetry::step::StepKind;
     use ebb_telemetry::testing::clock;
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn what_it_costs_is_its_part_of_the_machine_while_it_hung() {
         let world = run_of(StepKind::SlurmJob, 60, |s| {
-            s.requested = asked(1, 3);
+            s.requested = requested(1, 3);
             s.last_progress = clock(0);
         });
         let cost = verdict(&world, KIND).and_then(|f| f.cost).expect("a price");

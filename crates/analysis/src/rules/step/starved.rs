@@ -31,9 +31,9 @@ pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) 
         "How long was the task observed?",
         (
             HumanDuration(watched),
-            format_args!("at least {}", HumanDuration(policy.judged_after())),
+            format_args!("at least {}", HumanDuration(policy.min_run())),
         ),
-        watched >= policy.judged_after(),
+        watched >= policy.min_run(),
     ) && q.holds(
         "Which share of its runnable time did the task wait for a core?",
         (shown(share), format_args!("at least {bound}")),
@@ -46,7 +46,7 @@ pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) 
     let (share, waited) = share.zip(waited).filter(|_| waits)?;
     // The search for neighbours is last, because it reads all tasks of the node.
     let neighbours = neighbours(facts, run);
-    let theirs = neighbours.and_then(|(used, of)| Share::of(used.0, of.0));
+    let theirs = neighbours.and_then(|(used, of)| Share::from_parts(used.0, of.0));
     let blamed = Share::from_ppm(policy.neighbours_ppm);
     let is_theirs = q.holds(
         "Which share of the machine do other tasks use?",
@@ -97,7 +97,7 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
-    use crate::testing::asked;
+    use crate::testing::requested;
     use crate::testing::step_world::{run_next_to, verdict};
     use ebb_telemetry::units::CpuTime;
 
@@ -130,7 +130,7 @@ mod tests {
     fn a_step_that_mostly_waits_for_something_else_is_not_starved() {
         let check = |waited_min: u64, spent: Option<i64>| {
             let world = run_next_to(60, 3, |s| {
-                s.requested = asked(1, 3);
+                s.requested = requested(1, 3);
                 s.cpu = CpuTime::from_millis(60_000);
                 s.detail.run_queue = Some(Duration::from_secs(waited_min * 60));
             });
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_waited_before_the_probe_came_is_not_judged() {
+    fn what_was_waited_before_the_probe_came_is_not_evaluated() {
         let check = |watched_min: i64, is_found: bool| {
             let mut world = run_next_to(60, 3, |s| {
                 s.cpu = CpuTime::from_millis(3_600_000);
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_third_of_its_time_waited_for_is_a_third_lost() {
         let world = run_next_to(60, 3, |s| {
-            s.requested = asked(1, 3);
+            s.requested = requested(1, 3);
             s.cpu = CpuTime::from_millis(3_600_000);
             s.detail.run_queue = Some(Duration::from_secs(1_800));
         });

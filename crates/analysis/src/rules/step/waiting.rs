@@ -36,9 +36,9 @@ pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) 
             "How long was the task observed?",
             (
                 HumanDuration(watched),
-                format_args!("at least {}", HumanDuration(policy.judged_after())),
+                format_args!("at least {}", HumanDuration(policy.min_run())),
             ),
-            watched >= policy.judged_after(),
+            watched >= policy.min_run(),
         )
         && q.holds(
             "Which share of its time did the task wait for disk, page faults or network?",

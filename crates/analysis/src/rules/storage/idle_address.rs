@@ -42,7 +42,7 @@ fn evaluate_address(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> 
     ) {
         return None;
     }
-    let free = FreeAddress::of(facts, address);
+    let free = FreeAddress::find(facts, address);
     let shown = match free.since_first_sweep {
         true => format!("{}, since the first sweep", free.free_for),
         false => free.free_for.to_string(),
@@ -104,7 +104,7 @@ struct FreeAddress {
 }
 
 impl FreeAddress {
-    fn of(facts: &Facts<'_>, address: &Address) -> Self {
+    fn find(facts: &Facts<'_>, address: &Address) -> Self {
         let since = facts.memory.unassociated_since.get(&address.id).copied();
         let since = since.unwrap_or(facts.now);
         let free_for = Duration::try_from(facts.now.duration_since(since));

@@ -157,7 +157,11 @@ mod tests {
     #[test]
     fn an_old_snapshot_is_waste_when_nothing_is_left_of_what_it_was_made_of() {
         let check = |name: &str, world: &World, expect: Option<i64>| {
-            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let found = world
+                .evaluate()
+                .findings
+                .into_iter()
+                .find(|f| f.kind == KIND);
             let saving = found.map(|finding| finding.saving_or_zero().micros());
             assert_eq!(saving, expect, "{name}");
         };

@@ -118,7 +118,11 @@ mod tests {
             volume.attached_to = vec![machine.id.clone()];
             let volumes = &mut world.inventory.storage.volumes;
             volumes.insert(volume.id.clone(), volume);
-            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let found = world
+                .evaluate()
+                .findings
+                .into_iter()
+                .find(|f| f.kind == KIND);
             assert_eq!(found.is_some(), expect, "{state:?} {stopped_days:?}");
             if let Some(found) = found {
                 assert_eq!(found.window.from, days_ago(8));

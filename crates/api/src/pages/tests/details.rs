@@ -48,7 +48,7 @@ async fn detailed(report: &Report, run: &str, list: &TaskList) -> FakeObjects {
         };
         put(&bucket, folder.key(0), &document).await;
     }
-    let one = ShardCount::of(1, 1);
+    let one = ShardCount::from_counts(1, 1);
     let index = DetailIndex {
         schema: DetailIndex::SCHEMA.to_owned(),
         at: list.at,
@@ -337,7 +337,7 @@ async fn probes_show_losses_and_what_they_cannot_observe() {
         records_dropped: 0,
         spool_bytes: Bytes::gib(1),
         resident_bytes: None,
-        cpu_share: Share::of(1, 1_000),
+        cpu_share: Share::from_parts(1, 1_000),
         clock_ahead_seconds: -180,
         version: None,
         problems: match events_lost {

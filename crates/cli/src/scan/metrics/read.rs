@@ -81,7 +81,7 @@ pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
         Some(Err(why)) => bail!("invalid first line: {why}"),
         None => bail!("the file is empty"),
     }
-    let columns = MetricColumns::of(&record, &mut metrics)?;
+    let columns = MetricColumns::from_header(&record, &mut metrics)?;
     let mut rows: BTreeMap<NodeId, MachineRows> = BTreeMap::new();
     let mut kept = 0;
     while let Some(read) = file.read(&mut record)? {
@@ -176,7 +176,7 @@ struct MetricColumns {
 }
 
 impl MetricColumns {
-    fn of(header: &Record, metrics: &mut Metrics) -> Result<Self> {
+    fn from_header(header: &Record, metrics: &mut Metrics) -> Result<Self> {
         let names: Vec<&str> = header.iter().collect();
         let at = |wanted: &str| {
             names
@@ -321,13 +321,13 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Metrics {
+    fn metrics_of(text: &str) -> Metrics {
         read(text.as_bytes(), true).expect("the header is one")
     }
 
     #[test]
     fn columns_are_known_by_name_and_what_is_empty_is_unknown() {
-        let read = of(
+        let read = metrics_of(
             "\u{feff}resource_id,cpu_pct,timestamp,colour,net_in_bytes,net_out_bytes\n\
              a, 12.5 ,2026-09-01T00:05:00Z,red,7,8\n\
              a,,2026-09-01T02:10:00+02:00,,7,\n",
@@ -358,7 +358,7 @@ mod tests {
             let text = format!(
                 "timestamp,resource_id,cpu_pct,memory_pct,disk_read_bytes\n0,a,1,1,1\n{row}\n600,a,1,1,1\n"
             );
-            let read = of(&text);
+            let read = metrics_of(&text);
             let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
             assert_eq!(gaps.len(), 1, "{row}: {gaps:?}");
             let message = format!("{}: {}", gaps[0].scope, gaps[0].reason);
@@ -392,8 +392,9 @@ mod tests {
 
     #[test]
     fn times_and_values_of_other_tools_are_read() {
-        let read =
-            of("TIMESTAMP,Resource_ID,cpu_pct\n1788220800.0,a,100.0000001\n1788221100000,a,5\n");
+        let read = metrics_of(
+            "TIMESTAMP,Resource_ID,cpu_pct\n1788220800.0,a,100.0000001\n1788221100000,a,5\n",
+        );
         assert_eq!((read.bad_lines.count(), read.per_core.len()), (0, 0));
         let points = read.series.values().flat_map(|series| series.points());
         let ends: Vec<(i64, Option<u32>)> = points
@@ -405,7 +406,8 @@ mod tests {
 
     #[test]
     fn a_quote_that_is_not_closed_costs_its_own_line_only() {
-        let read = of("timestamp,resource_id,cpu_pct\n0,a,1\n300,\"a,1\n600,a,1\n900,a,1\n");
+        let read =
+            metrics_of("timestamp,resource_id,cpu_pct\n0,a,1\n300,\"a,1\n600,a,1\n900,a,1\n");
         let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
         assert_eq!(gaps.len(), 1);
         assert_eq!(gaps[0].scope, "f.csv:3: line");
@@ -432,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_row_that_has_too_few_fields_lacks_only_those() {
-        let read = of("timestamp,resource_id,cpu_pct,memory_pct\n0,a,5\n300,a,6\n");
+        let read = metrics_of("timestamp,resource_id,cpu_pct,memory_pct\n0,a,5\n300,a,6\n");
         let series = read.series.values().next().expect("one machine");
         let points: Vec<_> = series.points().collect();
         assert!(
@@ -445,7 +447,7 @@ mod tests {
     #[test]
     fn what_a_file_says_about_a_machine_itself_is_kept_and_may_change() {
         let header = "timestamp,resource_id,instance_type,region,simulated\n";
-        let read = of(&format!(
+        let read = metrics_of(&format!(
             "{header}0,a,m5.large,eu-west-1,true\n300,a,,,\n600,a,m5.xlarge,,false\n0,b,,,\n"
         ));
         assert!(read.unread_columns.is_empty());
@@ -460,7 +462,7 @@ mod tests {
         assert_eq!(about("b"), MeteredMachine::default());
 
         let check = |row: &str, expect: &str| {
-            let read = of(&format!("{header}0,a,,,\n{row}\n600,a,,,\n"));
+            let read = metrics_of(&format!("{header}0,a,,,\n{row}\n600,a,,,\n"));
             let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
             let message = format!("{}: {}", gaps[0].scope, gaps[0].reason);
             assert!(
@@ -492,7 +494,7 @@ mod tests {
 
     #[test]
     fn a_gap_between_rows_is_about_nothing() {
-        let read = of(
+        let read = metrics_of(
             "timestamp,resource_id,cpu_pct\n900,a,1\n0,a,1\n300,a,1\n4500,a,1\n5000,a,1\n1200,a,1\n1,b,1\n",
         );
         let lengths = |id: &str| -> Vec<u32> {

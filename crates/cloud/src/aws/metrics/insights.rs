@@ -39,7 +39,7 @@ const MAX_PAGES: usize = 20;
 type Period = [Option<f64>; METRICS.len()];
 
 /// The series of these families, as far as Container Insights has them.
-pub(super) async fn of(
+pub(super) async fn read(
     client: &Client,
     families: &BTreeSet<TaskFamily>,
     (from, to): (Timestamp, Timestamp),
@@ -78,7 +78,7 @@ fn listed(metric: &Metric) -> Option<(String, String)> {
         let on = each.find(|on| on.name() == Some(wanted))?;
         on.value().map(str::to_owned)
     };
-    let pair = Some((of(CLUSTER)?, of(FAMILY)?));
+    let pair = Some((read(CLUSTER)?, read(FAMILY)?));
     pair.filter(|_| metric.dimensions().len() == 2)
 }
 

@@ -186,7 +186,7 @@ pub(super) struct SupplementaryMetrics {
 }
 
 impl SupplementaryMetrics {
-    pub(super) fn of(streams: &[Stream], values: &[Option<f64>]) -> Self {
+    pub(super) fn from_streams(streams: &[Stream], values: &[Option<f64>]) -> Self {
         let of = |tells: Tells| {
             let pairs = streams.iter().zip(values);
             pairs.filter(move |(stream, _)| stream.tells == tells)
@@ -278,12 +278,12 @@ mod tests {
         ];
         let mut series = MetricSeries::default();
         let full = [0.5, 0.0, 12.5, 0.0, 40.0, 100.0, 28.0].map(Some);
-        let supplementary = SupplementaryMetrics::of(&streams, &full);
+        let supplementary = SupplementaryMetrics::from_streams(&streams, &full);
         assert_eq!(supplementary.memory.map(Share::ppm), Some(125_000));
         assert_eq!(supplementary.gpu.map(Share::ppm), Some(400_000));
         supplementary.last_into(&mut series);
         let part = [None, None, None, Some(40.0), None, Some(1.0), None];
-        let supplementary = SupplementaryMetrics::of(&streams, &part);
+        let supplementary = SupplementaryMetrics::from_streams(&streams, &part);
         assert_eq!((supplementary.memory, supplementary.gpu), (None, None));
         supplementary.last_into(&mut series);
         assert_eq!(series.gpus, Some(2));
@@ -293,6 +293,6 @@ mod tests {
             surplus_millis: Some(0),
         };
         assert_eq!(series.credits, Some(credits));
-        assert!(SupplementaryMetrics::of(&[], &[]).gpu.is_none());
+        assert!(SupplementaryMetrics::from_streams(&[], &[]).gpu.is_none());
     }
 }

@@ -141,7 +141,7 @@ pub struct Waiter {
 
 impl Waiter {
     /// The executable for the main cause; `None` if the probe did not report it.
-    pub fn of(detail: &StepDetail, causes: Option<Causes>) -> Option<Self> {
+    pub fn from_detail(detail: &StepDetail, causes: Option<Causes>) -> Option<Self> {
         let state = causes?.main.state;
         let mut known = detail.waiting_tools.iter();
         let waiting = known.find(|one| one.state == state)?;

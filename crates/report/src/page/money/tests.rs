@@ -24,7 +24,7 @@ fn a_price_has_its_basis_and_age_and_the_list_price_stands_next_to_it() {
             price_as_of: days.map(ago),
             list_as_of: Some(ago(100)),
         };
-        let words = CostWords::of(&cost, now(), &Zone::utc());
+        let words = CostWords::from_cost(&cost, now(), &Zone::utc());
         assert_eq!((words.price.as_str(), words.list.as_deref()), (price, list));
         let at_most = words.saving.starts_with("at most $365.00");
         assert_eq!(at_most, basis.is_bound());
@@ -106,7 +106,7 @@ fn what_another_finding_counts_is_said() {
     let report = testing::overlapping();
     let counted_text = |finding: &Finding| {
         let cost = finding.cost.as_ref().expect("a price");
-        CostWords::of(cost, report.at, &Zone::utc()).counted
+        CostWords::from_cost(cost, report.at, &Zone::utc()).counted
     };
     assert_eq!(counted_text(&report.findings[0]), None);
     assert_eq!(

@@ -75,6 +75,6 @@ impl OwnBill {
         if requests.len() > 1 {
             requests.pop_last();
         }
-        OwnCost::of((billed, to), &requests)
+        OwnCost::from_days((billed, to), &requests)
     }
 }

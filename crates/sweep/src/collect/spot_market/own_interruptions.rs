@@ -71,7 +71,11 @@ impl Own {
     }
 
     /// The observations of a type; `None` if it was observed for less than an hour in all.
-    pub(crate) fn of(&self, region: &Region, kind: &InstanceType) -> Option<OwnInterruptions> {
+    pub(crate) fn interruptions_of(
+        &self,
+        region: &Region,
+        kind: &InstanceType,
+    ) -> Option<OwnInterruptions> {
         let watched = self.observed.get(region)?.get(kind)?;
         let machine_hours = watched.seconds / 3600;
         (machine_hours > 0).then_some(OwnInterruptions {
@@ -136,7 +140,7 @@ mod tests {
         let mut own = Own::default();
         let mut check = |minutes, numbers: &[u32], expect: Option<(u32, u64)>| {
             own.watch(&fleet(numbers), at(minutes));
-            let got = own.of(&region(), &kind());
+            let got = own.interruptions_of(&region(), &kind());
             assert_eq!(
                 got.map(|own| (own.count, own.machine_hours)),
                 expect,

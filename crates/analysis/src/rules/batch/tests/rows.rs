@@ -13,7 +13,7 @@ use ebb_telemetry::testing::{at, node};
 use ebb_telemetry::units::Bytes;
 
 use crate::rules::batch::tests::check;
-use crate::testing::{World, asked, instance, region, step};
+use crate::testing::{World, instance, region, requested, step};
 
 /// The task of the job of [`World::with_job`].
 fn task_arn() -> String {
@@ -30,7 +30,7 @@ fn watched(mut world: World, steps: impl Fn(u64) -> Vec<StepUsage>) -> World {
 }
 
 fn job(status: JobStatus) -> World {
-    World::with([instance(1)]).with_job(status, asked(2, 4))
+    World::with([instance(1)]).with_job(status, requested(2, 4))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
     };
     let verdict = |head: &str, since_s: u64, strangers: bool| {
         let of_job = |f: &&ebb_model::finding::Finding| f.resource.id == "job-1";
-        let report = world(head, since_s, strangers).judge();
+        let report = world(head, since_s, strangers).evaluate();
         let found = report.findings.iter().find(of_job);
         found.map(|finding| finding.evidence.to_string())
     };
@@ -68,7 +68,7 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
     );
     let mut of_another = world("job-1", 1_600, true);
     of_another.inventory.batch.queues[0].environments = vec!["other".to_owned()];
-    let found = of_another.judge().findings;
+    let found = of_another.evaluate().findings;
     assert!(
         found
             .iter()
@@ -272,7 +272,7 @@ fn a_machine_of_an_environment_that_never_joined_is_stuck() {
 #[test]
 fn what_batch_calls_invalid_is_told_on_sight() {
     let world = |status: &str| {
-        let mut world = World::default().with_job(JobStatus::Succeeded, asked(1, 1));
+        let mut world = World::default().with_job(JobStatus::Succeeded, requested(1, 1));
         let environment = &mut world.inventory.batch.environments[0];
         environment.status = Some(status.into());
         environment.status_reason = Some("CLIENT_ERROR - Not authorized".into());

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_gpu_is_idle_by_its_agents_figures_where_the_cores_work() {
         let check = |name: &str, world: World, expect: Option<&str>| {
-            let found = world.judge().findings;
+            let found = world.evaluate().findings;
             let outcome = found
                 .first()
                 .map(|f| (f.evidence.to_string(), f.confidence.level));

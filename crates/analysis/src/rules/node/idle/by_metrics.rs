@@ -54,7 +54,7 @@ pub(crate) fn quiet(
     q: &mut RuleTrace,
 ) -> Result<Option<Quiet>, String> {
     let series = see_everything(facts, instance, q)?;
-    let Some(activity) = MetricActivity::of(facts, instance, series) else {
+    let Some(activity) = MetricActivity::new(facts, instance, series) else {
         return Ok(None);
     };
     let history = ActivityHistory::from_metrics(&activity);

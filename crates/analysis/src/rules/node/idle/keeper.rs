@@ -19,7 +19,7 @@ use crate::rules::batch::never_joined::ENVIRONMENT;
 
 /// The cause that keeps a node alive; `None` if unknown. The settings of a Batch environment come
 /// first, because the end of a task would not release the machine.
-pub(crate) fn of(
+pub(crate) fn find_keeper(
     facts: &Facts<'_>,
     instance: &Instance,
     node: &NodeState,
@@ -136,7 +136,7 @@ type EnvironmentKey<'a> = (&'a Region, Option<&'a AccountId>, &'a str);
 type LastEnds<'a> = BTreeMap<&'a NodeId, Timestamp>;
 
 impl<'a> BatchFleet<'a> {
-    pub(crate) fn of(facts: &Facts<'a>) -> Self {
+    pub(crate) fn from_facts(facts: &Facts<'a>) -> Self {
         let mut vcpus_of: BTreeMap<EnvironmentKey<'a>, u64> = BTreeMap::new();
         for instance in facts.inventory.instances.values() {
             let vcpus = vcpus(facts, instance).filter(|_| instance.state == InstanceState::Running);

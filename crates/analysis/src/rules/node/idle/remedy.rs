@@ -10,7 +10,7 @@ use crate::rules::node::idle::keeper::environment;
 use crate::rules::remedy::{compute_engine, erased_disks, spot_request};
 use crate::shell::{operand, option, quoted};
 
-pub(crate) fn of(
+pub(crate) fn choose_remedy(
     facts: &Facts<'_>,
     instance: &Instance,
     controller: Option<&Controller>,

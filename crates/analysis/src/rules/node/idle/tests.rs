@@ -18,7 +18,7 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::testing::{at, node};
 use ebb_telemetry::units::{CpuTime, Share};
 
-use crate::testing::{World, asked, instance};
+use crate::testing::{World, instance, requested};
 
 fn quiet(_: u64, _: &mut Heartbeat) {}
 
@@ -174,7 +174,7 @@ fn standby_machines_and_busy_batch_workers_are_left_alone() {
         Err("standby node: tag ebb:standby=true".into())
     );
 
-    let mut world = World::with([instance(1)]).with_job(JobStatus::Running, asked(1, 1));
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Running, requested(1, 1));
     world.watch(1, 0, 60, quiet);
     let reason = world.verdict().expect_err("the Batch rule speaks");
     assert!(reason.contains("does not observe the ECS task"), "{reason}");
@@ -198,7 +198,7 @@ fn what_a_controller_owns_is_never_to_be_stopped_by_hand() {
         Some(Controller::EksNodegroup("pool".into())),
         Action::ScaleIn,
     );
-    let mut worker = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
+    let mut worker = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(1, 1));
     worker.watch(1, 0, 60, quiet);
     let finding = worker.verdict().expect("it is idle");
     assert_eq!(
@@ -217,7 +217,7 @@ fn idle_money_is_the_whole_machine_and_simulated_input_is_labelled() {
     assert_eq!(cost.saving_a_month.to_string(), "$140.16");
     assert_eq!(cost.spent.to_string(), "$0.19");
     assert_eq!(finding.resource.origin, Origin::Simulated);
-    assert_eq!(world.judge().origin, Origin::Simulated);
+    assert_eq!(world.evaluate().origin, Origin::Simulated);
 }
 
 fn metrics(hours: u64, change: impl Fn(u64, &mut MetricPoint)) -> World {

@@ -47,7 +47,7 @@ fn is_office(hour: usize) -> bool {
 
 fn find_evidence(world: &World) -> Option<String> {
     let found = world
-        .judge()
+        .evaluate()
         .findings
         .into_iter()
         .find(|f| f.kind == KIND)?;
@@ -91,7 +91,11 @@ fn use_that_recurs_becomes_a_schedule_and_anything_else_does_not() {
 #[test]
 fn a_schedule_saves_the_hours_that_are_off() {
     let world = fortnight(2, |_, hour| is_office(hour));
-    let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+    let found = world
+        .evaluate()
+        .findings
+        .into_iter()
+        .find(|f| f.kind == KIND);
     let found = found.expect("it is off at night");
     let saving = found.saving_or_zero().micros();
     // 113 of 168 hours at 0.192 USD.
@@ -108,7 +112,7 @@ fn a_node_in_its_off_hours_is_not_idle_and_one_that_rests_on_is() {
     // It is Sunday night; the last work was on Friday.
     let mut world = fortnight(2, |_, hour| is_office(hour));
     let kinds = |world: &World| -> Vec<FindingKind> {
-        world.judge().findings.iter().map(|f| f.kind).collect()
+        world.evaluate().findings.iter().map(|f| f.kind).collect()
     };
     assert_eq!(kinds(&world), [KIND]);
     // Nobody used the node until Monday evening.
@@ -138,7 +142,7 @@ fn what_ran_before_its_launch_is_not_its_own_and_batch_has_its_own_schedule() {
     let mut world = fortnight(2, |_, hour| is_office(hour));
     let batch = World::with([instance(1)]).with_job(
         ebb_model::inventory::batch::job::JobStatus::Succeeded,
-        crate::testing::asked(1, 1),
+        crate::testing::requested(1, 1),
     );
     world.inventory.batch = batch.inventory.batch;
     assert_eq!(find_evidence(&world), None);

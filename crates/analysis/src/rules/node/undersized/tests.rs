@@ -42,7 +42,7 @@ fn killed(mut world: World, change: fn(&mut StepUsage)) -> World {
 }
 
 fn find_finding(world: &World) -> Option<Finding> {
-    let mut findings = world.judge().findings.into_iter();
+    let mut findings = world.evaluate().findings.into_iter();
     findings.find(|finding| finding.kind == KIND)
 }
 
@@ -87,7 +87,7 @@ fn a_node_is_short_of_cores_when_all_are_busy_and_what_runs_for_a_day_waits_for_
     for machine in old.inventory.instances.values_mut() {
         machine.instance_type = InstanceType::new("m4.xlarge").expect("a type");
     }
-    let kinds: Vec<_> = old.judge().findings.iter().map(|f| f.kind).collect();
+    let kinds: Vec<_> = old.evaluate().findings.iter().map(|f| f.kind).collect();
     assert_eq!(
         kinds,
         [KIND],

@@ -10,14 +10,14 @@ use ebb_telemetry::step::PlacedStep;
 use ebb_telemetry::testing::{at, clock, placed_step, usage};
 
 use crate::rules::trace::Speaks;
-use crate::testing::{World, asked, instance, region};
+use crate::testing::{World, instance, region, requested};
 
 use super::*;
 
 /// An environment with one on-demand machine at 0.192 USD. `runs` tasks of `minutes` minutes ended
 /// on this machine within two days.
 fn world(runs: u64, minutes: u64, spot_micros: i64, taken_back_ppm: u32) -> World {
-    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(1, 1));
     world.now = at(2 * 86_400);
     for n in 1..=runs {
         let end = n * 2 * 86_400 / runs;
@@ -46,9 +46,9 @@ fn world(runs: u64, minutes: u64, spot_micros: i64, taken_back_ppm: u32) -> Worl
 }
 
 fn find_saving(world: &World) -> Result<i64, String> {
-    let report = world.judge();
+    let report = world.evaluate();
     let found = report.findings.iter().find(|f| f.kind == KIND);
-    let why = report.not_judged.iter().find(|n| n.rule == KIND.slug());
+    let why = report.not_evaluated.iter().find(|n| n.rule == KIND.slug());
     let explained = explain::explain(&world.facts(), "environment/env").checks;
     let last = explained.iter().rfind(|check| check.rule == KIND);
     let explained = last.is_some_and(|last| last.speaks == Speaks::ForWaste);
@@ -130,7 +130,7 @@ fn long_runs_that_are_often_interrupted_stay_on_demand() {
 #[test]
 fn a_finding_carries_the_score_of_what_its_environment_is_advised_and_a_low_one_is_minded() {
     let world = world(30, 60, 70_000, 100_000);
-    let report = world.judge();
+    let report = world.evaluate();
     let advice = report.targets.environments.first();
     let check = |given: Option<u8>, level: Level| {
         let mut findings = report.findings.clone();
@@ -138,7 +138,7 @@ fn a_finding_carries_the_score_of_what_its_environment_is_advised_and_a_low_one_
         let types = ["c6i.large", "m6i.large", "r6i.large"];
         let types = types.map(|name| InstanceType::new(name).expect("a type"));
         advice.spot_score = given.map(|score| SpotScore {
-            wish: SpotWish::of(&region(), types.into_iter(), 5).expect("three types"),
+            wish: SpotWish::new(&region(), types.into_iter(), 5).expect("three types"),
             score,
             at: at(0),
         });
@@ -171,8 +171,13 @@ fn the_highest_band_is_evaluated_with_its_lower_end_and_says_so() {
             terms.taken_back_above_ppm = Some(200_000);
         }
         assert_eq!(find_saving(&world).is_ok(), expect.is_some());
-        let report = world.judge();
-        assert!(!report.not_judged.iter().any(|not| not.rule == KIND.slug()));
+        let report = world.evaluate();
+        assert!(
+            !report
+                .not_evaluated
+                .iter()
+                .any(|not| not.rule == KIND.slug())
+        );
         let found = report.findings.iter().find(|finding| finding.kind == KIND);
         let found = found.map(|finding| (finding.evidence.to_string(), finding.confidence.level));
         let expect = expect.map(|text| (text.to_owned(), Level::Low));

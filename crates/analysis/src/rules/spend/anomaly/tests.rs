@@ -28,7 +28,7 @@ fn anomaly_finding(dollars: &[Option<i64>], sums: SpendSums) -> Result<Finding, 
         facts: &facts,
         spend: &spend,
     };
-    let verdicts = spend::judge(known);
+    let verdicts = spend::evaluate(known);
     assert!(verdicts.len() < 2, "one result for each subject");
     let explained = spend::explain(known, &subject().id());
     let speaks = explained.last().map(|check| check.speaks);
@@ -37,7 +37,7 @@ fn anomaly_finding(dollars: &[Option<i64>], sums: SpendSums) -> Result<Finding, 
             assert_eq!(speaks, Some(Speaks::ForWaste));
             Ok(*finding)
         }
-        Some(Verdict::NotJudged(why)) => {
+        Some(Verdict::NotEvaluated(why)) => {
             assert_eq!(speaks, Some(Speaks::Unknown));
             Err(why.reason)
         }

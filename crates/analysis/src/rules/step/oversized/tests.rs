@@ -10,7 +10,7 @@ use ebb_telemetry::testing::{at, clock, placed_step};
 use ebb_telemetry::units::{Bytes, MilliCores, Share};
 
 use crate::rules::trace::{Check, Speaks};
-use crate::testing::{World, asked, instance, step};
+use crate::testing::{World, instance, requested, step};
 
 fn peak(mib: u64) -> Option<PeakMemory> {
     Some(PeakMemory {
@@ -64,27 +64,31 @@ fn a_step_is_overprovisioned_only_when_cores_and_memory_are_far_below_its_reques
     };
     let all = |_: &mut StepUsage| ();
     check(
-        asked(16, 32),
+        requested(16, 32),
         all,
         "requested 16 vCPU and 32.0 GiB, used at most 1.9 cores and 2.0 GiB",
     );
-    check(asked(16, 32), all, "Request 2 vCPU and 3.0 GiB instead.");
-    check(asked(16, 4), all, "well");
-    check(asked(2, 32), all, "well");
-    check(asked(16, 32), |s| s.peak_memory = None, "well");
-    check(asked(16, 32), |s| s.peak_cores = None, "well");
     check(
-        asked(16, 32),
+        requested(16, 32),
+        all,
+        "Request 2 vCPU and 3.0 GiB instead.",
+    );
+    check(requested(16, 4), all, "well");
+    check(requested(2, 32), all, "well");
+    check(requested(16, 32), |s| s.peak_memory = None, "well");
+    check(requested(16, 32), |s| s.peak_cores = None, "well");
+    check(
+        requested(16, 32),
         |s| s.end = StepEnd::OutOfMemory,
         "1 of 3 tasks were OOM-killed",
     );
-    check(asked(16, 32), |s| s.started = s.observed, "well");
+    check(requested(16, 32), |s| s.started = s.observed, "well");
     check(Requested::default(), all, "well");
 }
 
 #[test]
 fn a_step_that_hangs_says_nothing_about_what_it_needs() {
-    let report = world(asked(16, 32), |s| s.last_progress = clock(0)).judge();
+    let report = world(requested(16, 32), |s| s.last_progress = clock(0)).evaluate();
     let kinds: Vec<_> = report
         .findings
         .iter()
@@ -95,7 +99,7 @@ fn a_step_that_hangs_says_nothing_about_what_it_needs() {
 
 #[test]
 fn the_saving_is_the_part_of_the_machine_that_is_freed() {
-    let finding = world(asked(16, 32), |_| ())
+    let finding = world(requested(16, 32), |_| ())
         .verdict()
         .expect("it is overprovisioned");
     let cost = finding.cost.expect("m5.4xlarge has a price");
@@ -116,10 +120,10 @@ fn the_saving_is_the_part_of_the_machine_that_is_freed() {
 #[test]
 fn a_month_is_as_the_time_since_the_first_run_and_never_as_less_than_a_day() {
     let check = |hours: i64, expect: &str| {
-        let mut world = world(asked(16, 32), |_| ());
+        let mut world = world(requested(16, 32), |_| ());
         // The duration of the tasks is the same; only the time since the first is longer.
         world.now = at(0) + jiff::SignedDuration::from_hours(hours);
-        let found = world.judge().findings;
+        let found = world.evaluate().findings;
         let mut costs = found
             .iter()
             .filter(|f| f.kind == crate::rules::step::oversized::KIND);
@@ -135,10 +139,10 @@ fn a_month_is_as_the_time_since_the_first_run_and_never_as_less_than_a_day() {
 
 #[test]
 fn runs_that_ended_count_once_and_make_it_surer() {
-    let mut world = world(asked(16, 32), |_| ());
+    let mut world = world(requested(16, 32), |_| ());
     for n in 0..25 {
         let mut run = placed_step(1, 1_000 + n * 10);
-        run.usage.requested = asked(16, 32);
+        run.usage.requested = requested(16, 32);
         run.usage.name = "align-def".into();
         run.usage.peak_cores = Some(MilliCores(900));
         run.usage.peak_memory = peak(100);
@@ -158,15 +162,15 @@ fn the_last_question_about_a_step_is_the_one_that_decides() {
         let explained = explain::explain(&world.facts(), "align-def");
         let of_rule = |check: &&Check| check.rule == crate::rules::step::oversized::KIND;
         let last = explained.checks.iter().rfind(of_rule);
-        let last = last.expect("it was asked");
+        let last = last.expect("it was requested");
         assert_eq!((&*last.question, last.speaks), (question, speaks));
         let is_found = !explained.findings.is_empty();
         assert_eq!(is_found, speaks == Speaks::ForWaste);
     };
     let much = "What is the saving per month?";
-    check(asked(16, 32), much, Speaks::ForWaste);
+    check(requested(16, 32), much, Speaks::ForWaste);
     let need = "How much does the step need, with headroom, of its request?";
-    check(asked(16, 4), need, Speaks::Against);
+    check(requested(16, 4), need, Speaks::Against);
     let runs = "How many of its tasks have a request and a measured demand?";
     check(Requested::default(), runs, Speaks::Unknown);
 }
@@ -177,7 +181,7 @@ fn a_step_that_holds_the_gpus_of_its_machine_saves_nothing_by_fewer_cores() {
         let mut machine = instance(1);
         machine.instance_type =
             ebb_telemetry::identity::InstanceType::new("g5.4xlarge").expect("a type");
-        let mut world = World::with([machine]).with_job(JobStatus::Running, asked(16, 32));
+        let mut world = World::with([machine]).with_job(JobStatus::Running, requested(16, 32));
         world.watch(1, 0, 30, |minute, h| {
             h.coverage.gpu = sees.then_some(Share::ALL);
             h.steps = vec![step(minute * 60 + 60, |s| {
@@ -189,8 +193,8 @@ fn a_step_that_holds_the_gpus_of_its_machine_saves_nothing_by_fewer_cores() {
                 });
             })];
         });
-        add_ended(&mut world, asked(16, 32), |_| ());
-        let found = world.judge().findings.into_iter();
+        add_ended(&mut world, requested(16, 32), |_| ());
+        let found = world.evaluate().findings.into_iter();
         let found = found
             .filter(|found| found.kind == crate::rules::step::oversized::KIND)
             .count()

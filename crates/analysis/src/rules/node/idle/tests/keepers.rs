@@ -7,7 +7,7 @@ use ebb_telemetry::step::StepKind;
 use ebb_telemetry::testing::{at, clock, node, usage};
 
 use crate::rules::node::idle::tests::quiet;
-use crate::testing::{World, asked, instance};
+use crate::testing::{World, instance, requested};
 
 /// The cause and the advice of the finding, or the reason why there is none.
 fn describe_result(world: &World) -> String {
@@ -64,7 +64,7 @@ fn a_step_a_login_and_a_notebook_each_have_their_own_remedy() {
 
 /// A worker of an environment without any task for `minutes` minutes.
 fn worker(minutes: u64, change: impl Fn(&mut World)) -> World {
-    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(1, 1));
     world.job().stopped_at = Some(at(0));
     let workers = &mut world.inventory.batch.container_instances;
     workers.change(|worker| worker.running_tasks = Some(0));
