@@ -241,7 +241,7 @@ fn series(from: Timestamp, to: Timestamp) -> MetricSeries {
     let period = period_seconds(from, to);
     let points = (to.as_second() - from.as_second()) / i64::from(period);
     let point = |n: i64| MetricPoint {
-        cpu_max: Share::of(1, 100),
+        cpu_max: Share::from_parts(1, 100),
         network_bytes: Some(1_000),
         disk_bytes: Some(0),
         ..MetricPoint::new(

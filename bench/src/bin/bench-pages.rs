@@ -57,7 +57,7 @@ fn write_run(folder: &Path) {
             .expect("it fits");
         let key = part_key(RUN, number, PartSide::A);
         write(&folder.join(key), &packed);
-        entries.push(PartEntry::of((number, part.len()), &packed, None));
+        entries.push(PartEntry::new((number, part.len()), &packed, None));
     }
     let briefs = BriefList::from(&list);
     let head = encode_head(RUN, &briefs, &entries);

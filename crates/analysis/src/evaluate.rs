@@ -66,12 +66,12 @@ pub struct Details {
 
 /// Evaluates all rules. The same facts give the same report.
 pub fn evaluate(facts: &Facts<'_>) -> Report {
-    evaluate(facts, |_, _| ()).0
+    evaluate_with(facts, |_, _| ()).0
 }
 
 /// The same, with the details for pages.
 pub fn evaluate_in_detail(facts: &Facts<'_>) -> (Report, Details) {
-    evaluate(facts, |known, cost_rows| Details {
+    evaluate_with(facts, |known, cost_rows| Details {
         tasks: group_tasks(facts, known.profiles, &known.report.findings),
         explanations: known.explain_all(),
         spend: known.spend.history.clone(),
@@ -81,7 +81,7 @@ pub fn evaluate_in_detail(facts: &Facts<'_>) -> (Report, Details) {
 }
 
 /// Evaluates all rules, and calls `extract` on the report and its intermediate results.
-pub(crate) fn evaluate<T>(
+pub(crate) fn evaluate_with<T>(
     facts: &Facts<'_>,
     extract: impl FnOnce(&ExplainInput<'_, '_>, Vec<CostRecord>) -> T,
 ) -> (Report, T) {

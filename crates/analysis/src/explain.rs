@@ -18,7 +18,7 @@ use ebb_telemetry::units::HumanDuration;
 use serde::{Deserialize, Serialize};
 
 use crate::closed_days::Spend;
-use crate::evaluate::evaluate;
+use crate::evaluate::evaluate_with;
 use crate::facts::Facts;
 use crate::metric_sizing;
 use crate::rules::batch::long_queued;
@@ -79,7 +79,7 @@ pub struct Explanations {
 /// Explains the result for the resource with this id or name, or for the resource of the finding
 /// with this id.
 pub fn explain(facts: &Facts<'_>, id_or_name: &str) -> Explanation {
-    evaluate(facts, |known, _| {
+    evaluate_with(facts, |known, _| {
         known.explain_named(&current_id(id_or_name))
     })
     .1

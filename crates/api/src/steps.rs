@@ -136,7 +136,7 @@ impl TryFrom<String> for FormName {
     type Error = &'static str;
 
     fn try_from(slug: String) -> Result<Self, &'static str> {
-        Form::from_request(&slug)
+        Form::from_slug(&slug)
             .map(Self)
             .ok_or("there is no such form")
     }

@@ -93,7 +93,7 @@ impl<'a> CostExport<'a> {
                 false => return Err(CostExportError::NoFolder(path.to_owned())),
             }
         }
-        Ok(Self::open(place, StoreObjects::open(place)?, tags))
+        Ok(Self::new(place, StoreObjects::open(place)?, tags))
     }
 
     /// The exports that a policy names; `None` if it names no place.
@@ -106,7 +106,7 @@ impl<'a> CostExport<'a> {
         place.map(open).transpose()
     }
 
-    fn open(place: &str, objects: StoreObjects, tags: &BTreeSet<String>) -> Self {
+    fn new(place: &str, objects: StoreObjects, tags: &BTreeSet<String>) -> Self {
         Self {
             place: place.trim_end_matches('/').to_owned(),
             objects,

@@ -199,7 +199,7 @@ fn report(findings: Vec<Finding>, not_evaluated: Vec<NotEvaluated>) -> Report {
         origin: Origin::Simulated,
         findings,
         exempt: Vec::new(),
-        not_evaluated: not_evaluated,
+        not_evaluated,
         gaps: Vec::new(),
         totals,
         steps: Vec::new(),

@@ -45,6 +45,7 @@ use self::record::Record;
 use self::snakefile::Snakefile;
 
 pub use self::fold::ImportedStep;
+pub use self::nextflow_report::ReportError;
 pub use self::quantity::bytes as read_size;
 pub use self::record::BadLine;
 
@@ -135,15 +136,9 @@ pub enum ImportError {
          or sacct wrote"
     )]
     Quoted,
-    /// It is an HTML page without the tasks of a report of Nextflow.
-    #[error(
-        "the page has no tasks: of HTML, only execution reports of Nextflow are read, and one of more \
-         than 10,000 tasks does not contain them; import the trace of the run"
-    )]
-    NoTasksInPage,
-    /// The tasks of a report of Nextflow cannot be read.
-    #[error("the report is damaged; import the trace of the run")]
-    DamagedReport(#[source] serde_json::Error),
+    /// It is an HTML page whose tasks cannot be read.
+    #[error(transparent)]
+    Report(#[from] ReportError),
     /// Its first line is a record of sacct.
     #[error("line 1 is no header; run sacct without --noheader")]
     NoHeader,
@@ -450,7 +445,10 @@ impl<'a> OpenFile<'a> {
     fn open(source: &Source<'_>, bytes: impl Read + 'a) -> Result<Self, ImportError> {
         let mut content = unpack(bytes)?;
         let mut lines = match nextflow_report::is_html(content.fill_buf()?) {
-            true => Lines::open(Cursor::new(nextflow_report::to_trace(content)?))?,
+            true => Lines::open(Cursor::new(nextflow_report::to_trace(
+                content,
+                &nextflow::FIELDS,
+            )?))?,
             false => Lines::of_unpacked(content),
         };
         let first = first_line(&mut lines)?;

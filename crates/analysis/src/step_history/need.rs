@@ -26,7 +26,8 @@ pub fn step_need(
     if samples.len() >= policy.sizing.min_runs as usize && self_sizing.is_none() {
         samples.extend(profile.used_until_failures(&samples, policy));
     }
-    if profile.ran_out_of_memory() && !need::has_enough_peaks(&samples) {
+    let assumes = profile.ran_out_of_memory() && !need::has_enough_peaks(&samples);
+    if assumes {
         samples.iter_mut().for_each(assume_request);
     }
     for sample in &mut samples {
@@ -35,7 +36,24 @@ pub fn step_need(
             peak.bytes = needed;
         }
     }
-    need::need(&samples, input, &policy.sizing)
+    let mut need = need::need(&samples, input, &policy.sizing);
+    if assumes {
+        let enough = samples.iter().filter_map(|sample| sample.sufficient_memory);
+        limit_to(enough.max(), &mut need);
+    }
+    need
+}
+
+/// Limits the memory to a request that was enough for the greatest need.
+fn limit_to(enough: Option<Bytes>, need: &mut Need) {
+    let greatest = need.peaks.last().copied();
+    if let Some(enough) = enough
+        && greatest <= Some(enough)
+        && need.memory > Some(enough)
+    {
+        need.memory = Some(enough);
+        need.risk = need.risk_after(enough);
+    }
 }
 
 /// Gives a task that succeeded with an unknown peak its request as an upper bound. A step that ran out

@@ -34,7 +34,7 @@ fn at(text: &str) -> Timestamp {
 
 fn export(objects: &StoreObjects) -> CostExport<'static> {
     let tags = BTreeSet::from(["team".to_owned()]);
-    CostExport::open("s3://bills/ebb/", objects.clone(), &tags)
+    CostExport::new("s3://bills/ebb/", objects.clone(), &tags)
 }
 
 /// The objects of a folder, whose files were written at a time.

@@ -12,8 +12,7 @@ use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::ImportError;
-use super::nextflow::FIELDS;
+use thiserror::Error;
 
 /// The text before the tasks, without blanks.
 const BEFORE_TASKS: &str = "window.data={\"trace\":";
@@ -21,24 +20,41 @@ const BEFORE_TASKS: &str = "window.data={\"trace\":";
 /// The most bytes of a report that are read. One of 10,000 tasks has about 40 MB.
 const MAX_REPORT_BYTES: u64 = 512 << 20;
 
+/// Why the tasks of a page cannot be read.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// The page could not be read to its end.
+    #[error("failed to read the file")]
+    Io(#[from] io::Error),
+    /// It is another page, or a report without tasks.
+    #[error(
+        "the page has no tasks: of HTML, only execution reports of Nextflow are read, and one of more \
+         than 10,000 tasks does not contain them; import the trace of the run"
+    )]
+    NoTasks,
+    /// Its tasks are no list of fields.
+    #[error("the report is damaged; import the trace of the run")]
+    Damaged(#[source] serde_json::Error),
+}
+
 /// Whether a file with these first bytes is an HTML page.
 pub(super) fn is_html(first: &[u8]) -> bool {
     let text = first.strip_prefix("\u{feff}".as_bytes()).unwrap_or(first);
     text.trim_ascii_start().starts_with(b"<")
 }
 
-/// The trace of the tasks in a report: a header, and a row for each task.
-pub(super) fn to_trace(page: impl BufRead) -> Result<String, ImportError> {
+/// The trace of the tasks in a report: a header of these fields, and a row for each task.
+pub(super) fn to_trace(page: impl BufRead, fields: &[&str]) -> Result<String, ReportError> {
     let mut page = page.take(MAX_REPORT_BYTES);
     let mut line = Vec::new();
     loop {
         line.clear();
         if page.read_until(b'\n', &mut line)? == 0 {
-            return Err(ImportError::NoTasksInPage);
+            return Err(ReportError::NoTasks);
         }
         if let Some(begin) = after_marker(&line) {
             let literal = Cursor::new(line.split_off(begin)).chain(page);
-            return read_tasks(WithoutQuoteEscapes::new(literal));
+            return read_tasks(WithoutQuoteEscapes::new(literal), fields);
         }
     }
 }
@@ -57,46 +73,58 @@ fn after_marker(line: &[u8]) -> Option<usize> {
     expected.peek().is_none().then_some(line.len())
 }
 
-fn read_tasks(literal: impl Read) -> Result<String, ImportError> {
-    let mut trace = FIELDS.join("\t");
-    trace.push('\n');
+fn read_tasks(literal: impl Read, fields: &[&str]) -> Result<String, ReportError> {
+    let mut rows = fields.join("\t");
+    rows.push('\n');
+    let header = rows.len();
     let mut json = serde_json::Deserializer::from_reader(literal);
-    let has_tasks = json.deserialize_option(Tasks(&mut trace));
-    match has_tasks {
-        Ok(true) => Ok(trace),
-        Ok(false) => Err(ImportError::NoTasksInPage),
-        Err(error) => Err(ImportError::DamagedReport(error)),
+    let mut trace = Trace { fields, rows };
+    json.deserialize_option(Tasks(&mut trace))
+        .map_err(ReportError::Damaged)?;
+    match trace.rows.len() > header {
+        true => Ok(trace.rows),
+        false => Err(ReportError::NoTasks),
     }
 }
 
-/// Adds a row for each task of the list. The value is whether there is a list.
-struct Tasks<'a>(&'a mut String);
+/// The trace so far.
+struct Trace<'f> {
+    fields: &'f [&'f str],
+    rows: String,
+}
 
-impl<'de> Visitor<'de> for Tasks<'_> {
-    type Value = bool;
+/// Adds a row for each task of the list, if there is one.
+struct Tasks<'t, 'f>(&'t mut Trace<'f>);
+
+impl<'de> Visitor<'de> for Tasks<'_, '_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of tasks")
     }
 
-    fn visit_none<E>(self) -> Result<bool, E> {
-        Ok(false)
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_some<D: serde::Deserializer<'de>>(self, tasks: D) -> Result<bool, D::Error> {
+    fn visit_none<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: serde::Deserializer<'de>>(self, tasks: D) -> Result<(), D::Error> {
         tasks.deserialize_seq(self)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut tasks: A) -> Result<bool, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut tasks: A) -> Result<(), A::Error> {
         while tasks.next_element_seed(Task(self.0))?.is_some() {}
-        Ok(true)
+        Ok(())
     }
 }
 
 /// Adds the row of one task.
-struct Task<'a>(&'a mut String);
+struct Task<'t, 'f>(&'t mut Trace<'f>);
 
-impl<'de> DeserializeSeed<'de> for Task<'_> {
+impl<'de> DeserializeSeed<'de> for Task<'_, '_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, task: D) -> Result<(), D::Error> {
@@ -104,28 +132,29 @@ impl<'de> DeserializeSeed<'de> for Task<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Task<'_> {
+impl<'de> Visitor<'de> for Task<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the fields of a task")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        let mut values = vec!["-".to_owned(); FIELDS.len()];
-        while let Some(name) = fields.next_key::<String>()? {
-            let Some(index) = FIELDS.iter().position(|field| *field == name) else {
-                fields.next_value::<IgnoredAny>()?;
+    fn visit_map<A: MapAccess<'de>>(self, mut task: A) -> Result<(), A::Error> {
+        let fields = self.0.fields;
+        let mut values = vec!["-".to_owned(); fields.len()];
+        while let Some(name) = task.next_key::<String>()? {
+            let Some(index) = fields.iter().position(|field| *field == name) else {
+                task.next_value::<IgnoredAny>()?;
                 continue;
             };
-            match fields.next_value::<Value>()? {
+            match task.next_value::<Value>()? {
                 Value::String(text) => values[index] = text.replace(['\t', '\r', '\n'], " "),
                 Value::Number(number) => values[index] = number.to_string(),
                 _ => {}
             }
         }
-        self.0.push_str(&values.join("\t"));
-        self.0.push('\n');
+        self.0.rows.push_str(&values.join("\t"));
+        self.0.rows.push('\n');
         Ok(())
     }
 }
@@ -189,6 +218,8 @@ impl<R: Read> Read for WithoutQuoteEscapes<R> {
 mod tests {
     use super::*;
 
+    const FIELDS: [&str; 6] = ["process", "name", "status", "exit", "cpus", "realtime"];
+
     fn page(data: &str) -> String {
         format!("<!DOCTYPE html>\n<script>\n  window.data = {data}\n</script>\n</html>\n")
     }
@@ -198,7 +229,7 @@ mod tests {
         let data = r#"{ "trace":[
 {"task_id":"1","process":"ALIGN","script":"awk \'{print \"\\t\"}\'\n\tsort","name":"ALIGN (it\'s \\)","realtime":"61000","cpus":4,"exit":null},{"name":"SORT"}]
 ,"summary":[] };"#;
-        let trace = to_trace(Cursor::new(page(data))).expect("a trace");
+        let trace = to_trace(Cursor::new(page(data)), &FIELDS).expect("a trace");
         let rows: Vec<Vec<&str>> = trace.lines().map(|row| row.split('\t').collect()).collect();
         let value = |row: usize, field: &str| {
             let index = rows[0].iter().position(|name| *name == field);
@@ -214,11 +245,12 @@ mod tests {
     #[test]
     fn a_page_without_tasks_is_refused_with_the_reason() {
         let check = |page: String, expect: &str| {
-            let error = to_trace(Cursor::new(page)).expect_err("it has no tasks");
+            let error = to_trace(Cursor::new(page), &FIELDS).expect_err("it has no tasks");
             assert!(error.to_string().contains(expect), "{error}");
         };
         check("<html>\n</html>".to_owned(), "no tasks");
         check(page(r#"{ "trace":null, "summary":[] };"#), "no tasks");
+        check(page(r#"{ "trace":[], "summary":[] };"#), "no tasks");
         check(page(r#"{ "trace":[{"name":"A""#), "damaged");
         check(page(r#"{ "trace":[7] };"#), "damaged");
         assert!(is_html(b"\xef\xbb\xbf \n<html>"));

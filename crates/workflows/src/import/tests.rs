@@ -1582,7 +1582,7 @@ fn lines_of_sacct_that_tell_nothing_about_use_are_counted_or_named() {
     let pending = job("a", "CANCELLED by 7", "00:00:00|00:00:00").replace("|4||1|", "|0||1|");
     let imported = sacct(&pending).import.finish();
     assert_eq!((imported.records, imported.skipped), (0, 0));
-    let text = "skipped 1 job cancelled before they began";
+    let text = "skipped 1 job that ended before they began";
     assert!(
         imported.notes.iter().any(|note| note.contains(text)),
         "{:?}",
@@ -1953,4 +1953,165 @@ fn concatenated_benchmark_files_have_the_columns_of_each_header() {
     );
     assert!(files.bad.is_empty(), "{:?}", files.bad);
     assert_eq!(files.only().peak_memory, Some(Bytes::mib(900)));
+}
+
+/// One job with a step for its script and one that `srun` started, which used all of the memory.
+fn job_with_srun(day: u32, request: &str, state: &str, memory: [&str; 2]) -> String {
+    let [script, srun] = memory;
+    let times =
+        format!("2024-03-{day:02}T09:00:00|2024-03-{day:02}T10:00:00|2024-03-{day:02}T11:00:00");
+    let lines = [
+        format!("{day}|x||{state}|0:0|01:00:00|00:50:00||{request}|1||1|{times}|1-00:00:00|/w\n"),
+        format!("{day}.batch|batch||{state}|0:0|01:00:00|00:00:00|{script}||1|1|1|{times}||\n"),
+        format!("{day}.0|tool||{state}|0:0|01:00:00|00:50:00|{srun}||1|1|1|{times}||\n"),
+    ];
+    lines.concat()
+}
+
+#[test]
+fn a_single_srun_step_shows_the_memory_of_its_job() {
+    let check = |request: &str, memory: [&str; 2], expect: (&str, bool)| {
+        let rows: String = (1..=8)
+            .map(|day| job_with_srun(day, request, "COMPLETED", memory))
+            .collect();
+        let step = sacct(&rows).only();
+        let size = step.should_ask.memory.expect("a request").to_string();
+        assert_eq!((&*size, step.peak_is_upper_bound), expect, "{memory:?}");
+    };
+    // It used more than the request, because Slurm did not limit it.
+    check("2G", ["5000K", "4089446K"], ("4.8 GiB", false));
+    check("8G", ["5000K", "4089446K"], ("4.8 GiB", false));
+    // Two large peaks are perhaps of different times, and the request was enough for both.
+    check("4G", ["3000000K", "3000000K"], ("4.0 GiB", true));
+    // `sacct --units=G` rounds the small one to zero.
+    check("8G", ["0.00G", "3.9G"], ("4.8 GiB", false));
+}
+
+#[test]
+fn a_step_that_ran_out_of_memory_gets_a_request_that_was_enough_without_any_peak() {
+    // As `sacct -X` writes it.
+    let job = |day: u32, state: &str, memory: &str| {
+        format!(
+            "{day}|x||{state}|0:0|01:00:00|00:50:00||{memory}|1||1|2024-03-{day:02}T09:00:00|\
+             2024-03-{day:02}T10:00:00|2024-03-{day:02}T11:00:00|1-00:00:00|/w\n"
+        )
+    };
+    let failed = (1..=6).map(|day| job(day, "OUT_OF_MEMORY", "8G"));
+    let well = (11..=16).map(|day| job(day, "COMPLETED", "16G"));
+    let step = sacct(&failed.clone().chain(well).collect::<String>()).only();
+    assert_eq!(step.should_ask.memory, Some(Bytes::gib(16)));
+    // Without a task that succeeded, only the failures are known.
+    let step = sacct(&failed.collect::<String>()).only();
+    assert!(step.should_ask.memory > Some(Bytes::gib(8)), "{step:?}");
+    // Without a failure, nothing is known.
+    let well = (11..=16).map(|day| job(day, "COMPLETED", "16G"));
+    let step = sacct(&well.collect::<String>()).only();
+    assert_eq!(step.should_ask.memory, Some(Bytes::gib(16)));
+    assert_eq!(step.risk.oom_between, None);
+
+    // The retries of Nextflow, without peaks.
+    let task = |number: u32| {
+        let name = format!("ALN (s{number})");
+        let failed = Task {
+            peak: "-".to_owned(),
+            ..Task::failed(number, &name, "137")
+        };
+        let retry = Task {
+            hash: format!("cd/{number:06x}"),
+            status: "COMPLETED",
+            exit: "0",
+            memory: "16 GB",
+            attempt: 2,
+            ..failed.clone()
+        };
+        [failed, retry]
+    };
+    let tasks: Vec<Task> = (0..6).flat_map(task).collect();
+    assert_eq!(read(&tasks).only().should_ask.memory, Some(Bytes::gib(16)));
+}
+
+#[test]
+fn the_jobs_of_a_profile_of_snakemake_are_tasks_of_their_rule() {
+    for (before, separator) in [("smk-", "-"), ("", ".")] {
+        let rows: String = (1..=6)
+            .map(|day| {
+                let name = format!("{before}align{separator}sample=S{day}");
+                let rows = job_with_srun(day, "32G", "COMPLETED", ["5000K", "4000000K"]);
+                rows.replacen("|x|", &format!("|{name}|"), 1)
+            })
+            .collect();
+        let step = sacct(&rows).only();
+        assert_eq!((&*step.step, step.runs), ("align", 6), "{separator}");
+        assert!(step.should_ask.memory < Some(Bytes::gib(8)));
+    }
+}
+
+#[test]
+fn a_row_with_the_script_of_its_task_may_have_several_lines() {
+    let check = |columns: &str, row: &str, problem: &str| {
+        let text =
+            format!("task_id\tname\tstatus\trealtime\tpeak_rss\tcpus\tmemory\t{columns}\n{row}");
+        let files = Files::new().with(Kind::Nextflow, "trace.txt", &text);
+        let bad: Vec<String> = files.bad.iter().map(BadLine::to_string).collect();
+        let tasks = files.import.finish().totals().tasks;
+        match problem {
+            "" => assert_eq!((tasks, bad.len()), (2, 0), "{bad:?}"),
+            _ => assert!(bad[0].contains(problem), "{bad:?}"),
+        }
+    };
+    let task =
+        |number: u32| format!("{number}\tA ({number})\tCOMPLETED\t60000\t1000000\t2\t4000000");
+    let (one, two) = (task(1), task(2));
+    let script = "\n    bwa mem \\\n      ref.fa |\n    name,status,exit\n    ";
+    check("script", &format!("{one}\t{script}\n{two}\t{script}\n"), "");
+    check(
+        "script\texit",
+        &format!("{one}\t{script}\t0\n{two}\t{script}\t0\n"),
+        "",
+    );
+    check(
+        "env\tscript\texit",
+        &format!("{one}\tA=1\nB=2\n\t{script}\t0\n{two}\t-\t-\t0\n"),
+        "",
+    );
+    check(
+        "script\texit",
+        &format!("{one}\t{script}\n"),
+        "remove them from trace.fields",
+    );
+    check(
+        "script\texit",
+        &format!("{one}\ta\tb\tc\n"),
+        "remove them from trace.fields",
+    );
+}
+
+#[test]
+fn a_report_of_nextflow_is_read_as_its_trace() {
+    let text = "<!DOCTYPE html>\n<script>\n  window.data = { \"trace\":[\n\
+        {\"task_id\":\"1\",\"hash\":\"ab\\/cd\",\"process\":\"A:ALIGN\",\"tag\":\"it\\'s\",\"name\":\"A:ALIGN (it\\'s)\",\
+        \"status\":\"COMPLETED\",\"exit\":\"0\",\"realtime\":\"600000\",\"%cpu\":\"150.0\",\"peak_rss\":\"2147483648\",\
+        \"cpus\":\"4\",\"memory\":\"8589934592\",\"attempt\":\"1\",\"script\":\"\\n  bwa mem\"}]\n,\"summary\":[]};\n</script>\n";
+    let step = Files::new()
+        .with(Kind::Nextflow, "report.html", text)
+        .only();
+    assert_eq!(step.step, "A:ALIGN");
+    assert_eq!(step.asks.memory, Some(Bytes::gib(8)));
+    assert_eq!(step.peak_memory, Some(Bytes::gib(2)));
+    assert_eq!(step.mean_cores, Some(MilliCores(1_500)));
+}
+
+#[test]
+fn columns_of_sacct_in_other_units_are_read_and_a_separator_within_values_is_named() {
+    let text = "JobIDRaw|JobName|State|ElapsedRaw|TimelimitRaw|ReqMem\n7|x|COMPLETED|3600|1440|4G\n8|x|COMPLETED|3600|UNLIMITED|4G\n";
+    let imported = Files::new()
+        .with(Kind::Sacct, "jobs.txt", text)
+        .import
+        .finish();
+    assert_eq!(imported.totals().wall_seconds, 7_200);
+
+    let text = "JobID,State,Elapsed,AllocTRES,JobName\n1,COMPLETED,00:10:00,billing=1,cpu=1,mem=1G,align\n";
+    let files = Files::new().with(Kind::Sacct, "jobs.csv", text);
+    let problem = &files.bad[0].problem;
+    assert!(problem.contains("use another separator"), "{problem}");
 }

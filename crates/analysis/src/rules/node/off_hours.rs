@@ -22,7 +22,7 @@ use ebb_telemetry::units::Share;
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
 use crate::rules::node::idle::by_metrics;
-use crate::rules::node::weekly_pattern::{Schedule, is_a_fortnight, many, of};
+use crate::rules::node::weekly_pattern::{Schedule, find_pattern, is_a_fortnight, many};
 use crate::rules::node::{idle, recurring_idle};
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
@@ -48,7 +48,7 @@ fn evaluate_instance(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) 
     if !is_a_fortnight(facts, instance, &history) {
         return None;
     }
-    let schedule = of(facts, instance, &history);
+    let schedule = find_pattern(facts, instance, &history);
     let spared = schedule.as_ref().map_or(0, Schedule::hours);
     let goes_on = q.holds(
         "Is the instance running?",

@@ -73,12 +73,12 @@ async fn list(client: &Client, requested: &AtomicU64) -> CloudResult<BTreeSet<(S
 }
 
 fn listed(metric: &Metric) -> Option<(String, String)> {
-    let of = |wanted: &str| {
+    let value = |wanted: &str| {
         let mut each = metric.dimensions().iter();
         let on = each.find(|on| on.name() == Some(wanted))?;
         on.value().map(str::to_owned)
     };
-    let pair = Some((read(CLUSTER)?, read(FAMILY)?));
+    let pair = Some((value(CLUSTER)?, value(FAMILY)?));
     pair.filter(|_| metric.dimensions().len() == 2)
 }
 
