@@ -169,6 +169,7 @@ Examples:
   ebb import run-1/trace.txt run-2/trace.txt.gz  several runs show how far runs differ
   ebb import trace.txt --step NFCORE_RNASEQ:RNASEQ:STAR_ALIGN
   ebb import --format nextflow trace-*.txt > tuned.config
+  ebb import results/pipeline_info/execution_report_*.html  the report of a run of nf-core
   ebb import benchmarks/* --snakefile workflow/Snakefile
   ebb import benchmarks/* --benchmark-pattern 'benchmarks/{sample}.{rule}.txt'
   sacct -a --parsable2 \\
@@ -194,7 +195,7 @@ Exit status:
 #[derive(Debug, clap::Args)]
 #[command(after_help = IMPORT_MORE)]
 pub(crate) struct ImportArgs {
-    /// Nextflow traces, Snakemake benchmarks, sacct output; - for stdin
+    /// Nextflow traces, reports, Snakemake benchmarks, sacct; - for stdin
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Format of the files [default: derived from their first line]
@@ -245,7 +246,7 @@ fn size(text: &str) -> Result<Bytes, String> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ImportKind {
-    /// Nextflow trace
+    /// Nextflow trace or report
     Nextflow,
     /// Snakemake benchmark file
     Snakemake,

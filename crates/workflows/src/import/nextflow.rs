@@ -205,8 +205,14 @@ fn begins_part(line: &str) -> bool {
 }
 
 impl Trace {
+    /// Whether a line is the rest of the last field of the row before.
+    fn is_rest(&self, line: &str) -> bool {
+        let last_is_free = self.columns.free_text.contains(&(self.width - 1));
+        last_is_free && !line.contains(self.separator)
+    }
+
     /// Adds a line to the row of which it is a part. The row is `None` if it goes on, or if the line is the
-    /// rest of the last field of the row before.
+    /// rest of the row before.
     fn join(&mut self, number: u64, line: &str) -> Option<OpenRow> {
         let fields = |text: &str| text.split(self.separator).count();
         let row = match self.open_row.take() {
@@ -215,9 +221,7 @@ impl Trace {
                 row.text.push_str(line);
                 row
             }
-            None if fields(line) == 1 && self.columns.free_text.contains(&(self.width - 1)) => {
-                return None;
-            }
+            None if self.is_rest(line) => return None,
             None => OpenRow {
                 number,
                 text: line.to_owned(),
@@ -266,7 +270,8 @@ impl Trace {
 impl Parser for Trace {
     fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
         // A line of a script may look like a header.
-        if self.open_row.is_none() && begins_part(line) {
+        let is_of_script = self.open_row.is_some() || self.is_rest(line);
+        if !is_of_script && begins_part(line) {
             return self.begin_part(line);
         }
         if self.columns.free_text.is_empty() {

@@ -78,7 +78,7 @@ fn read_tasks(literal: impl Read, fields: &[&str]) -> Result<String, ReportError
     rows.push('\n');
     let header = rows.len();
     let mut json = serde_json::Deserializer::from_reader(literal);
-    let mut trace = Trace { fields, rows };
+    let mut trace = TraceText { fields, rows };
     json.deserialize_option(Tasks(&mut trace))
         .map_err(ReportError::Damaged)?;
     match trace.rows.len() > header {
@@ -88,13 +88,13 @@ fn read_tasks(literal: impl Read, fields: &[&str]) -> Result<String, ReportError
 }
 
 /// The trace so far.
-struct Trace<'f> {
+struct TraceText<'f> {
     fields: &'f [&'f str],
     rows: String,
 }
 
 /// Adds a row for each task of the list, if there is one.
-struct Tasks<'t, 'f>(&'t mut Trace<'f>);
+struct Tasks<'t, 'f>(&'t mut TraceText<'f>);
 
 impl<'de> Visitor<'de> for Tasks<'_, '_> {
     type Value = ();
@@ -122,7 +122,7 @@ impl<'de> Visitor<'de> for Tasks<'_, '_> {
 }
 
 /// Adds the row of one task.
-struct Task<'t, 'f>(&'t mut Trace<'f>);
+struct Task<'t, 'f>(&'t mut TraceText<'f>);
 
 impl<'de> DeserializeSeed<'de> for Task<'_, '_> {
     type Value = ();
