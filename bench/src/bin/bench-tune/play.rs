@@ -27,14 +27,14 @@ impl Played {
     pub(crate) fn start(report: Vec<u8>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
-        let (events, did) = channel();
+        let (calls, did) = channel();
         let (events, waiting) = channel();
         let (report, waiting) = (Arc::new(report), Arc::new(Mutex::new(waiting)));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (report, waiting) = (Arc::clone(&report), Arc::clone(&waiting));
-                let events = events.clone();
-                thread::spawn(move || serve(&stream, &report, &waiting, &events));
+                let calls = calls.clone();
+                thread::spawn(move || serve(&stream, &report, &waiting, &calls));
             }
         });
         Self {
@@ -54,7 +54,7 @@ fn serve(
     stream: &TcpStream,
     report: &[u8],
     waiting: &Mutex<Receiver<String>>,
-    events: &Sender<Did>,
+    calls: &Sender<Did>,
 ) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut reader = BufReader::new(stream);
@@ -62,13 +62,13 @@ fn serve(
         let (line, body) = request(&mut reader)?;
         let path = line.split(' ').nth(1)?;
         if path.ends_with("/invocation/next") {
-            events.send(Did::Asked(Instant::now())).ok()?;
+            calls.send(Did::Asked(Instant::now())).ok()?;
             let event = waiting.lock().ok()?.recv().ok()?;
             let deadline = "lambda-runtime-deadline-ms: 9999999999999\r\n";
             let head = format!("lambda-runtime-aws-request-id: 1\r\n{deadline}");
             answer(stream, "200 OK", &head, event.as_bytes())?;
         } else if path.ends_with("/response") {
-            events.send(Did::Answered(Instant::now(), body)).ok()?;
+            calls.send(Did::Answered(Instant::now(), body)).ok()?;
             answer(stream, "202 Accepted", "", b"")?;
         } else if path.contains("list-type=2") {
             answer(
