@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).parent
-_START_S = 30
+_START_S = 120
 
 
 def free_port() -> int:
