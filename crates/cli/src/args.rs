@@ -219,7 +219,7 @@ pub(crate) struct ScanArgs {
         conflicts_with_all = ["demo", "gcp", "no_metrics", "region", "profile", "no_bill"]
     )]
     pub(crate) metrics: Option<PathBuf>,
-    /// CPU and memory in the file are percent, although no value is above 1
+    /// CPU and memory in the file are percent, although no value is above 1.5
     #[arg(long, requires = "metrics")]
     pub(crate) percent: bool,
     /// Show the newest report of this bucket (Terraform output `bucket`)

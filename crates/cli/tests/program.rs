@@ -1298,7 +1298,7 @@ fn an_export_in_a_folder_gives_the_price_of_a_machine() {
     };
     let samples: String = (1..=10)
         .flat_map(|day| (0..24).map(move |hour| (day, hour)))
-        .map(|(day, hour)| format!("2026-09-{day:02}T{hour:02}:00:00Z,rack-3,1.5,10,10\n"))
+        .map(|(day, hour)| format!("2026-09-{day:02}T{hour:02}:00:00Z,rack-3,2.5,10,10\n"))
         .collect();
     let head = "timestamp,resource_id,cpu_pct,net_in_bytes,net_out_bytes\n";
     let metrics = write("metrics.csv", &format!("{head}{samples}"));

@@ -40,7 +40,7 @@ const NAMED_ENDED: usize = 5;
 const NAMED_COLUMNS: usize = 20;
 
 /// Reads the file and evaluates it as of its newest row. With `are_percent`, CPU and memory are per
-/// cent, although no value is above 1.
+/// cent, although no value is above 1.5.
 pub(crate) async fn scan(
     (path, are_percent): (&Path, bool),
     resource: Option<&str>,
@@ -159,7 +159,7 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     for column in &read.perhaps_fractions {
         gaps.push(Gap::new(
             format!("{file}: {column}"),
-            "not evaluated, because no value is above 1 and the unit is percent (0 to 100); \
+            "not evaluated, because no value is above 1.5 and the unit is percent (0 to 100); \
              multiply fractions by 100, or confirm percent with --percent",
         ));
     }
@@ -268,7 +268,7 @@ mod tests {
         assert!(
             reasons
                 .iter()
-                .any(|why| why.contains("no value is above 1")),
+                .any(|why| why.contains("no value is above 1.5")),
             "{reasons:?}"
         );
     }

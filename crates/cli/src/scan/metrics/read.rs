@@ -34,6 +34,11 @@ const NEEDED: [&str; 3] = ["cpu_pct", "net_in_bytes", "net_out_bytes"];
 /// The most per cent of the whole machine: sums of decimal fractions may exceed 100 a little.
 const MOST_PERCENT: f64 = 101.0;
 
+/// The greatest value of a column that may be fractions, in the unit of the file. Fractions may exceed
+/// 1 a little, as `1 - rate(idle)` of Prometheus does after a late sample. A limit works for files of
+/// any length; without the largest values, a file of few rows has no protection.
+const MOST_FRACTION: f64 = 1.5;
+
 /// The most rows, at about 100 bytes each; later rows are refused and counted.
 const MAX_ROWS: usize = 5_000_000;
 
@@ -53,7 +58,7 @@ pub(super) struct Metrics {
     /// Machines with CPU above 100 per cent in some row. They are not evaluated: their other rows
     /// are those with little load.
     pub(super) per_core: BTreeSet<NodeId>,
-    /// Columns without a value above 1, which suggests fractions instead of per cent. Their values
+    /// Columns without a value above 1.5, which suggests fractions instead of per cent. Their values
     /// are left out.
     pub(super) perhaps_fractions: Vec<&'static str>,
     /// Missing columns that every evaluation requires.
@@ -72,7 +77,7 @@ impl Metrics {
 }
 
 /// Reads the whole file. Fails if the header is not one of metrics. With `are_percent`, CPU and
-/// memory are per cent, although no value is above 1.
+/// memory are per cent, although no value is above 1.5.
 pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
     let mut file = CsvFile::new(source)?;
     let (mut metrics, mut record) = (Metrics::default(), Record::default());
@@ -132,7 +137,7 @@ pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
     Ok(metrics)
 }
 
-/// Removes the values of columns without a value above 1, and returns the names of these columns.
+/// Removes the values of columns without a value above 1.5, and returns the names of these columns.
 fn leave_out_fractions(rows: &mut BTreeMap<NodeId, MachineRows>) -> Vec<&'static str> {
     type Value = fn(&mut MetricSample) -> &mut Option<Share>;
     let columns: [(&str, Value); 2] = [
@@ -144,7 +149,7 @@ fn leave_out_fractions(rows: &mut BTreeMap<NodeId, MachineRows>) -> Vec<&'static
         let samples = rows.values_mut().flat_map(|row| row.samples.values_mut());
         let mut values: Vec<_> = samples.map(value).collect();
         let most = values.iter().filter_map(|value| **value).max();
-        if most.is_some_and(|most| most <= Share::from_ppm(10_000)) {
+        if most.is_some_and(|most| most <= share_of(MOST_FRACTION)) {
             values.iter_mut().for_each(|value| **value = None);
             left_out.push(name);
         }
@@ -252,9 +257,7 @@ impl MetricColumns {
                 let why = format!("{percent} is more than 100 % of the whole machine");
                 Err(BadLine::new(line, VALUES[n], why))
             }
-            percent => {
-                Ok(percent.map(|p| Share::from_ppm((p.min(100.0) * 10_000.0).round() as u32)))
-            }
+            percent => Ok(percent.map(share_of)),
         };
         // A sum with one unknown part is unknown.
         let both = |a: usize, b: usize| {
@@ -275,6 +278,11 @@ impl MetricColumns {
             is_over,
         })
     }
+}
+
+/// Per cent as a share; more than 100 counts as 100.
+fn share_of(percent: f64) -> Share {
+    Share::from_ppm((percent.min(100.0) * 10_000.0).round() as u32)
 }
 
 /// How far a time may be in the future, for the clocks of other machines. A single wrong time in the
@@ -479,17 +487,22 @@ mod tests {
     }
 
     #[test]
-    fn values_up_to_1_may_be_fractions_and_count_only_if_they_are_said_to_be_percent() {
-        let text = "timestamp,resource_id,cpu_pct,memory_pct\n0,a,0.97,40\n300,a,0.2,41\n";
-        let check = |are_percent: bool, expect: &[&str]| {
+    fn values_up_to_1_5_may_be_fractions_and_count_only_if_they_are_said_to_be_percent() {
+        let check = |most: &str, are_percent: bool, expect: &[&str]| {
+            let text =
+                format!("timestamp,resource_id,cpu_pct,memory_pct\n0,a,0.97,40\n300,a,{most},41\n");
             let read = read(text.as_bytes(), are_percent).expect("the header is one");
-            assert_eq!(read.perhaps_fractions, expect);
+            assert_eq!(read.perhaps_fractions, expect, "{most}");
             let series = read.series.values().next().expect("one machine");
+            let is_known = expect.is_empty();
             let mut points = series.points();
-            assert!(points.all(|p| p.cpu_max.is_some() == are_percent && p.memory.is_some()));
+            assert!(points.all(|p| p.cpu_max.is_some() == is_known && p.memory.is_some()));
         };
-        check(false, &["cpu_pct"]);
-        check(true, &[]);
+        for most in ["0.2", "1.0132", "1.5"] {
+            check(most, false, &["cpu_pct"]);
+            check(most, true, &[]);
+        }
+        check("1.51", false, &[]);
     }
 
     #[test]
