@@ -141,9 +141,10 @@ Own metrics (--metrics): a CSV file with one row for each machine and sample. Co
   instance_type, region
                     EC2 type and region, for prices and smaller types
   simulated         true if a generator made the row
-An empty field is unknown. Lines that cannot be read are listed and skipped. A machine needs CPU
-and network values to be reported as idle. Two weeks of rows show working hours, nightly jobs
-and weekends. With fewer rows, confidence is lower, and a saving covers only the time of the rows.
+An empty field is unknown, and so are NaN, N/A, NA, null, None and -. Lines that cannot be read
+are listed and skipped. A machine needs CPU and network values to be reported as idle. Two weeks of
+rows show working hours, nightly jobs and weekends. With fewer rows, confidence is lower, and a
+saving covers only the time of the rows.
 
 Bill of Google Cloud (--billing): two weeks of the billing export to BigQuery, as JSON lines or
 CSV. Only the detailed export names instances; other exports show costs by day and no prices. An

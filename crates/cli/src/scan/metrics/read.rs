@@ -39,6 +39,13 @@ const MOST_PERCENT: f64 = 101.0;
 /// any length; without the largest values, a file of few rows has no protection.
 const MOST_FRACTION: f64 = 1.5;
 
+/// CPU above this and below 0 counts as 0: differences of counters may be less than 0 a little. -1
+/// itself often means that there is no value.
+const CPU_BELOW: f64 = -1.0;
+
+/// Words of exporters for an unknown value, without case.
+const UNKNOWN: [&str; 7] = ["", "-", "NaN", "N/A", "NA", "null", "None"];
+
 /// The most rows, at about 100 bytes each; later rows are refused and counted.
 const MAX_ROWS: usize = 5_000_000;
 
@@ -218,7 +225,7 @@ impl MetricColumns {
     ) -> Result<(), BadLine> {
         let field = |n: usize| {
             let text = self.about[n].and_then(|at| record.get(at));
-            text.filter(|text| !text.is_empty())
+            text.filter(|text| !is_unknown(text))
         };
         let bad = |n: usize, why: String| BadLine::new(line, ABOUT[n], why);
         let known = about.instance_type.as_ref().map(InstanceType::as_str);
@@ -250,7 +257,8 @@ impl MetricColumns {
             .map_err(|error| BadLine::new(line, RESOURCE, error.to_string()))?;
         let value = |n: usize| {
             let text = self.values[n].map_or("", field);
-            number(text).map_err(|why| BadLine::new(line, VALUES[n], why))
+            let above = (n == 0).then_some(CPU_BELOW);
+            number(text, above).map_err(|why| BadLine::new(line, VALUES[n], why))
         };
         let percent = |n: usize| match value(n)? {
             Some(percent) if percent > MOST_PERCENT => {
@@ -311,14 +319,20 @@ fn timestamp(text: &str) -> Result<Timestamp, String> {
     }
 }
 
-fn number(text: &str) -> Result<Option<f64>, String> {
-    if text.is_empty() {
+fn is_unknown(text: &str) -> bool {
+    UNKNOWN.iter().any(|word| word.eq_ignore_ascii_case(text))
+}
+
+/// A number from 0, or `None` if it is unknown. A number below 0 and above `zero_above` counts as 0.
+fn number(text: &str, zero_above: Option<f64>) -> Result<Option<f64>, String> {
+    if is_unknown(text) {
         return Ok(None);
     }
     let number = text.parse::<f64>().ok();
-    let number = number.filter(|n| n.is_finite() && *n >= 0.0);
+    let is_valid = |n: f64| n >= 0.0 || zero_above.is_some_and(|above| n > above);
+    let number = number.filter(|n| n.is_finite() && is_valid(*n));
     number
-        .map(Some)
+        .map(|n| Some(n.max(0.0)))
         .ok_or_else(|| format!("'{}' is not a number from 0", shown(text)))
 }
 
@@ -389,7 +403,8 @@ mod tests {
         check("300,a b,1,1,1", "3: resource_id: node id 'a b' holds");
         check("300,a,1%,1,1", "3: cpu_pct: '1%' is not a number");
         check("300,a,-1,1,1", "3: cpu_pct: '-1' is not a number");
-        check("300,a,NaN,1,1", "3: cpu_pct: 'NaN' is not a number");
+        check("300,a,inf,1,1", "3: cpu_pct: 'inf' is not a number");
+        check("300,a,1,-0.5,1", "3: memory_pct: '-0.5' is not a number");
         check("300,a,1,102,1", "3: memory_pct: 102 is more than 100");
         check("300,a,1,1,x", "3: disk_read_bytes: 'x' is not a number");
         check(
@@ -410,6 +425,49 @@ mod tests {
             .collect();
         let expect = [(1_788_220_800, 1_000_000), (1_788_221_100, 50_000)];
         assert_eq!(ends, expect.map(|(at, cpu)| (at, Some(cpu))));
+    }
+
+    #[test]
+    fn a_word_for_unknown_costs_its_own_value_only() {
+        let check = |values: &str, expect: [Option<u64>; 4]| {
+            let read = metrics_of(&format!(
+                "timestamp,resource_id,cpu_pct,memory_pct,net_in_bytes,net_out_bytes,\
+                 disk_read_bytes,disk_write_bytes,instance_type\n0,a,{values}\n300,a,{values}\n"
+            ));
+            assert_eq!(read.bad_lines.count(), 0, "{values}: {:?}", read.bad_lines);
+            let percent = |share: Option<Share>| share.map(|share| u64::from(share.ppm() / 10_000));
+            let points = read.series.values().flat_map(|series| series.points());
+            let found: Vec<_> = points
+                .map(|p| {
+                    [
+                        percent(p.cpu_max),
+                        percent(p.memory),
+                        p.network_bytes,
+                        p.disk_bytes,
+                    ]
+                })
+                .collect();
+            assert_eq!(found, [expect, expect], "{values}");
+        };
+        let all = [Some(5), Some(40), Some(3), Some(7)];
+        let [cpu, memory, network, disk] = all;
+        check("5,40,1,2,3,4,m5.large", all);
+        for word in ["NaN", "nan", "N/A", "NA", "null", "None", "-"] {
+            check(
+                &format!("{word},40,1,2,3,4,"),
+                [None, memory, network, disk],
+            );
+            check(&format!("5,{word},1,2,3,4,"), [cpu, None, network, disk]);
+            check(&format!("5,40,1,{word},3,4,"), [cpu, memory, None, disk]);
+            check(&format!("5,40,1,2,{word},4,"), [cpu, memory, network, None]);
+            check(&format!("5,40,1,2,3,4,{word}"), all);
+        }
+        for below in ["-0.021", "-0.99", "-0"] {
+            check(
+                &format!("{below},40,1,2,3,4,"),
+                [Some(0), memory, network, disk],
+            );
+        }
     }
 
     #[test]
