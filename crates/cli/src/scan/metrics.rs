@@ -142,6 +142,14 @@ fn ended_gap(path: &Path, ended: &BTreeSet<&NodeId>, policy: &Policy) -> Gap {
 fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     let file = file_name(path);
     let mut gaps = read.bad_lines.gaps(path);
+    if read.repeated_rows > 0 {
+        let rows = counted(
+            read.repeated_rows,
+            "row repeats an earlier one",
+            "rows repeat earlier ones",
+        );
+        gaps.push(Gap::new(file.clone(), format!("{rows}; ignored")));
+    }
     if !read.missing_columns.is_empty() {
         gaps.push(Gap::new(
             format!("{file}: {}", read.missing_columns.join(", ")),
@@ -205,6 +213,7 @@ mod tests {
         }
         put("soon,rack-1,1,1,1,1".to_owned());
         put("1790043500,rack-1,many,1,1,1".to_owned());
+        put("1790000000,rack-1,1.5,43,2000,1000".to_owned());
         file
     }
 
@@ -227,8 +236,13 @@ mod tests {
             scopes,
             [
                 format!("{name}:290: timestamp"),
-                format!("{name}:291: cpu_pct")
+                format!("{name}:291: cpu_pct"),
+                name.to_string(),
             ]
+        );
+        assert_eq!(
+            report.gaps[2].reason,
+            "1 row repeats an earlier one; ignored"
         );
 
         let price = UsdPerHour::from_micros(350_000);

@@ -58,6 +58,8 @@ pub(super) struct Metrics {
     pub(super) machines: BTreeMap<NodeId, MeteredMachine>,
     /// Valid rows of all machines that are evaluated.
     pub(super) rows: usize,
+    /// Rows that repeat the time and all values of an earlier row of the machine. They are ignored.
+    pub(super) repeated_rows: usize,
     /// Invalid lines.
     pub(super) bad_lines: BadLines,
     /// Columns without a known name.
@@ -115,16 +117,20 @@ pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
                 return Err(BadLine::new(line, VALUES[0], why));
             }
             let machine = rows.entry(row.id).or_default();
-            if machine.samples.contains_key(&row.at) {
-                return Err(BadLine::new(
-                    line,
-                    TIMESTAMP,
-                    "a second row of the machine for this time",
-                ));
+            let earlier = machine.samples.get(&row.at);
+            let is_repeated = earlier.is_some_and(|earlier| *earlier == row.sample);
+            if earlier.is_some() && !is_repeated {
+                let why = "a second row of the machine for this time, with other values";
+                return Err(BadLine::new(line, TIMESTAMP, why));
             }
             columns.describe(&record, line, &mut machine.about)?;
-            machine.samples.insert(row.at, row.sample);
-            kept += 1;
+            match is_repeated {
+                true => metrics.repeated_rows += 1,
+                false => {
+                    machine.samples.insert(row.at, row.sample);
+                    kept += 1;
+                }
+            }
             Ok(())
         });
         if let Err(refused) = taken {
@@ -408,9 +414,26 @@ mod tests {
         check("300,a,1,102,1", "3: memory_pct: 102 is more than 100");
         check("300,a,1,1,x", "3: disk_read_bytes: 'x' is not a number");
         check(
-            "0,a,1,1,1",
-            "3: timestamp: a second row of the machine for this time",
+            "0,a,1,2,1",
+            "3: timestamp: a second row of the machine for this time, with other values",
         );
+    }
+
+    #[test]
+    fn rows_that_repeat_others_are_counted() {
+        let check = |row: &str, expect: (usize, u64)| {
+            let text =
+                format!("timestamp,resource_id,cpu_pct,memory_pct\n0,a,1,\n{row}\n600,a,1,2\n");
+            let read = metrics_of(&text);
+            let found = (read.repeated_rows, read.bad_lines.count());
+            assert_eq!(found, expect, "{row}: {:?}", read.bad_lines);
+            let points = read.series.values().map(|series| series.points().len());
+            assert_eq!(points.sum::<usize>(), 2, "{row}");
+        };
+        check("0,a,1,", (1, 0));
+        check("1970-01-01T00:00:00Z,a,1.0,NaN", (1, 0));
+        check("0,a,1,0", (0, 1));
+        check("0,a,2,", (0, 1));
     }
 
     #[test]
