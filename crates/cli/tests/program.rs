@@ -1336,6 +1336,21 @@ fn an_export_in_a_folder_gives_the_price_of_a_machine() {
     assert_eq!(node["per_hour_usd"], "0.50", "{node}");
     let gaps = report["gaps"].to_string();
     assert!(gaps.contains("september.csv:12: EffectiveCost"), "{gaps}");
+    // From standard input.
+    let line = [
+        "scan",
+        "--metrics",
+        "-",
+        "--policy",
+        &policy,
+        "--format",
+        "json",
+    ];
+    let mut command = ebb(&line);
+    command.stdin(fs::File::open(&metrics).expect("the file"));
+    let piped = command.output().expect("it runs");
+    let piped: serde_json::Value = serde_json::from_slice(&piped.stdout).expect("JSON");
+    assert_eq!(piped["nodes"], report["nodes"]);
     let policy = write("policy.toml", "[costs]\nexport = \"/no/such/folder\"\n");
     let output = run(&["scan", "--metrics", &metrics, "--policy", &policy]);
     assert_eq!(output.status.code(), Some(1));

@@ -5,6 +5,7 @@ mod read;
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,15 +40,26 @@ const NAMED_ENDED: usize = 5;
 /// The most unused columns that a report names.
 const NAMED_COLUMNS: usize = 20;
 
-/// Reads the file and evaluates it as of its newest row. With `are_percent`, CPU and memory are per
-/// cent, although no value is above 1.5.
+/// Reads the file, or standard input for `-`, and evaluates it as of its newest row. With
+/// `are_percent`, CPU and memory are per cent, although no value is above 1.5.
 pub(crate) async fn scan(
     (path, are_percent): (&Path, bool),
     resource: Option<&str>,
     policy: &Policy,
 ) -> Result<Scanned> {
+    let is_input = path.as_os_str() == "-";
+    let file: Box<dyn Read> = match is_input {
+        true => Box::new(io::stdin()),
+        false => {
+            let file = File::open(path);
+            Box::new(file.with_context(|| format!("failed to read {}", path.display()))?)
+        }
+    };
+    let path = match is_input {
+        true => Path::new("standard input"),
+        false => path,
+    };
     let shown = path.display();
-    let file = File::open(path).with_context(|| format!("failed to read {shown}"))?;
     let read = read::read(file, are_percent).with_context(|| shown.to_string())?;
     output::note_bad_lines(path, &read.bad_lines);
     let Some(now) = read.newest() else {
