@@ -141,9 +141,10 @@ Own metrics (--metrics): a CSV file with one row for each machine and sample. Co
   instance_type, region
                     EC2 type and region, for prices and smaller types
   simulated         true if a generator made the row
-An empty field is unknown. Lines that cannot be read are listed and skipped. A machine needs CPU
-and network values to be reported as idle. Two weeks of rows show working hours, nightly jobs
-and weekends. With fewer rows, confidence is lower, and a saving covers only the time of the rows.
+An empty field is unknown, and so are NaN, N/A, NA, null, None and -. Lines that cannot be read
+are listed and skipped. A machine needs CPU and network values to be reported as idle. Two weeks of
+rows show working hours, nightly jobs and weekends. With fewer rows, confidence is lower, and a
+saving covers only the time of the rows.
 
 Bill of Google Cloud (--billing): two weeks of the billing export to BigQuery, as JSON lines or
 CSV. Only the detailed export names instances; other exports show costs by day and no prices. An
@@ -212,14 +213,14 @@ pub(crate) struct ScanArgs {
     /// Endpoint of a simulator, used without credentials
     #[arg(long, value_name = "URL", requires = "gcp", hide = true, value_parser = endpoint)]
     pub(crate) gcp_endpoint: Option<String>,
-    /// Evaluate machines from a CSV file of metrics, see below
+    /// Evaluate machines from a CSV file of metrics, see below; - for standard input
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["demo", "gcp", "no_metrics", "region", "profile", "no_bill"]
     )]
     pub(crate) metrics: Option<PathBuf>,
-    /// CPU and memory in the file are percent, although no value is above 1
+    /// CPU and memory in the file are percent, although no value is above 1.5
     #[arg(long, requires = "metrics")]
     pub(crate) percent: bool,
     /// Show the newest report of this bucket (Terraform output `bucket`)

@@ -1298,7 +1298,7 @@ fn an_export_in_a_folder_gives_the_price_of_a_machine() {
     };
     let samples: String = (1..=10)
         .flat_map(|day| (0..24).map(move |hour| (day, hour)))
-        .map(|(day, hour)| format!("2026-09-{day:02}T{hour:02}:00:00Z,rack-3,1.5,10,10\n"))
+        .map(|(day, hour)| format!("2026-09-{day:02}T{hour:02}:00:00Z,rack-3,2.5,10,10\n"))
         .collect();
     let head = "timestamp,resource_id,cpu_pct,net_in_bytes,net_out_bytes\n";
     let metrics = write("metrics.csv", &format!("{head}{samples}"));
@@ -1336,6 +1336,21 @@ fn an_export_in_a_folder_gives_the_price_of_a_machine() {
     assert_eq!(node["per_hour_usd"], "0.50", "{node}");
     let gaps = report["gaps"].to_string();
     assert!(gaps.contains("september.csv:12: EffectiveCost"), "{gaps}");
+    // From standard input.
+    let line = [
+        "scan",
+        "--metrics",
+        "-",
+        "--policy",
+        &policy,
+        "--format",
+        "json",
+    ];
+    let mut command = ebb(&line);
+    command.stdin(fs::File::open(&metrics).expect("the file"));
+    let piped = command.output().expect("it runs");
+    let piped: serde_json::Value = serde_json::from_slice(&piped.stdout).expect("JSON");
+    assert_eq!(piped["nodes"], report["nodes"]);
     let policy = write("policy.toml", "[costs]\nexport = \"/no/such/folder\"\n");
     let output = run(&["scan", "--metrics", &metrics, "--policy", &policy]);
     assert_eq!(output.status.code(), Some(1));

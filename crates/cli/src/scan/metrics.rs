@@ -5,6 +5,7 @@ mod read;
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,15 +40,26 @@ const NAMED_ENDED: usize = 5;
 /// The most unused columns that a report names.
 const NAMED_COLUMNS: usize = 20;
 
-/// Reads the file and evaluates it as of its newest row. With `are_percent`, CPU and memory are per
-/// cent, although no value is above 1.
+/// Reads the file, or standard input for `-`, and evaluates it as of its newest row. With
+/// `are_percent`, CPU and memory are per cent, although no value is above 1.5.
 pub(crate) async fn scan(
     (path, are_percent): (&Path, bool),
     resource: Option<&str>,
     policy: &Policy,
 ) -> Result<Scanned> {
+    let is_input = path.as_os_str() == "-";
+    let file: Box<dyn Read> = match is_input {
+        true => Box::new(io::stdin()),
+        false => {
+            let file = File::open(path);
+            Box::new(file.with_context(|| format!("failed to read {}", path.display()))?)
+        }
+    };
+    let path = match is_input {
+        true => Path::new("standard input"),
+        false => path,
+    };
     let shown = path.display();
-    let file = File::open(path).with_context(|| format!("failed to read {shown}"))?;
     let read = read::read(file, are_percent).with_context(|| shown.to_string())?;
     output::note_bad_lines(path, &read.bad_lines);
     let Some(now) = read.newest() else {
@@ -142,6 +154,14 @@ fn ended_gap(path: &Path, ended: &BTreeSet<&NodeId>, policy: &Policy) -> Gap {
 fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     let file = file_name(path);
     let mut gaps = read.bad_lines.gaps(path);
+    if read.repeated_rows > 0 {
+        let rows = counted(
+            read.repeated_rows,
+            "row repeats an earlier one",
+            "rows repeat earlier ones",
+        );
+        gaps.push(Gap::new(file.clone(), format!("{rows}; ignored")));
+    }
     if !read.missing_columns.is_empty() {
         gaps.push(Gap::new(
             format!("{file}: {}", read.missing_columns.join(", ")),
@@ -159,7 +179,7 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     for column in &read.perhaps_fractions {
         gaps.push(Gap::new(
             format!("{file}: {column}"),
-            "not evaluated, because no value is above 1 and the unit is percent (0 to 100); \
+            "not evaluated, because no value is above 1.5 and the unit is percent (0 to 100); \
              multiply fractions by 100, or confirm percent with --percent",
         ));
     }
@@ -205,6 +225,7 @@ mod tests {
         }
         put("soon,rack-1,1,1,1,1".to_owned());
         put("1790043500,rack-1,many,1,1,1".to_owned());
+        put("1790000000,rack-1,1.5,43,2000,1000".to_owned());
         file
     }
 
@@ -227,8 +248,13 @@ mod tests {
             scopes,
             [
                 format!("{name}:290: timestamp"),
-                format!("{name}:291: cpu_pct")
+                format!("{name}:291: cpu_pct"),
+                name.to_string(),
             ]
+        );
+        assert_eq!(
+            report.gaps[2].reason,
+            "1 row repeats an earlier one; ignored"
         );
 
         let price = UsdPerHour::from_micros(350_000);
@@ -268,7 +294,7 @@ mod tests {
         assert!(
             reasons
                 .iter()
-                .any(|why| why.contains("no value is above 1")),
+                .any(|why| why.contains("no value is above 1.5")),
             "{reasons:?}"
         );
     }

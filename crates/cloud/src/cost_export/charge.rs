@@ -380,9 +380,9 @@ impl<'a, R: ExportRow> Values<'a, R> {
     }
 }
 
-/// The node id in the id of a machine: an instance id, or the end of an ARN or of a path of Google.
-/// Another resource of AWS or Google is no machine. Outside of clouds, the resource is the machine.
-fn machine_id(resource: &str, form: ExportForm) -> Option<&str> {
+/// The node id in the id of a machine: an instance id, or the end of an ARN or of a path of Google or
+/// Azure. Another resource of a cloud is no machine. Outside of clouds, the resource is the machine.
+fn machine_id(resource: &str, form: ExportForm) -> Option<Cow<'_, str>> {
     let is_instance = |id: &str| {
         let hex = id.strip_prefix("i-");
         hex.is_some_and(|hex| hex.len() >= 8 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
@@ -390,15 +390,37 @@ fn machine_id(resource: &str, form: ExportForm) -> Option<&str> {
     if let Some((before, id)) = resource.rsplit_once('/') {
         let is_one =
             before.ends_with("/instances") || (before.ends_with(":instance") && is_instance(id));
-        return is_one.then_some(id);
+        return match is_one {
+            true => Some(Cow::Borrowed(id)),
+            false => azure_machine(before, id),
+        };
     }
-    match form {
-        ExportForm::Cur2 => is_instance(resource).then_some(resource),
+    let is_machine = match form {
+        ExportForm::Cur2 => is_instance(resource),
         ExportForm::Focus => {
             let is_other = resource.contains(':') || is_ec2_resource(resource);
-            (is_instance(resource) || !is_other).then_some(resource)
+            is_instance(resource) || !is_other
         }
+    };
+    is_machine.then_some(Cow::Borrowed(resource))
+}
+
+/// The name of the machine `id` of Azure in the folder `before`. A machine of the scale set `X` with
+/// the number 3 has the name `X_3`. The folders have any case.
+fn azure_machine<'r>(before: &str, id: &'r str) -> Option<Cow<'r, str>> {
+    let mut folders = before.rsplit('/');
+    let is = |folder: Option<&str>, name: &str| {
+        folder.is_some_and(|folder| folder.eq_ignore_ascii_case(name))
+    };
+    if !is(folders.next(), "virtualMachines") {
+        return None;
     }
+    let set = folders.next().unwrap_or_default();
+    let is_of_set = is(folders.next(), "virtualMachineScaleSets");
+    Some(match is_of_set {
+        true => Cow::Owned(format!("{set}_{id}")),
+        false => Cow::Borrowed(id),
+    })
 }
 
 /// Whether an id has the form of EC2, such as `vol-0123456789abcdef0`, and is no instance.

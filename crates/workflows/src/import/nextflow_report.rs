@@ -32,6 +32,9 @@ pub enum ReportError {
          than 10,000 tasks does not contain them; import the trace of the run"
     )]
     NoTasks,
+    /// Fields of its tasks are objects, as in the reports of nf-co2footprint.
+    #[error("the page is the report of a plugin of Nextflow; import execution_report_*.html")]
+    OfPlugin,
     /// Its tasks are no list of fields.
     #[error("the report is damaged; import the trace of the run")]
     Damaged(#[source] serde_json::Error),
@@ -78,9 +81,16 @@ fn read_tasks(literal: impl Read, fields: &[&str]) -> Result<String, ReportError
     rows.push('\n');
     let header = rows.len();
     let mut json = serde_json::Deserializer::from_reader(literal);
-    let mut trace = TraceText { fields, rows };
+    let mut trace = TraceText {
+        fields,
+        rows,
+        is_of_plugin: false,
+    };
     json.deserialize_option(Tasks(&mut trace))
         .map_err(ReportError::Damaged)?;
+    if trace.is_of_plugin {
+        return Err(ReportError::OfPlugin);
+    }
     match trace.rows.len() > header {
         true => Ok(trace.rows),
         false => Err(ReportError::NoTasks),
@@ -91,6 +101,8 @@ fn read_tasks(literal: impl Read, fields: &[&str]) -> Result<String, ReportError
 struct TraceText<'f> {
     fields: &'f [&'f str],
     rows: String,
+    /// True if a field of a task is an object.
+    is_of_plugin: bool,
 }
 
 /// Adds a row for each task of the list, if there is one.
@@ -150,6 +162,7 @@ impl<'de> Visitor<'de> for Task<'_, '_> {
             match task.next_value::<Value>()? {
                 Value::String(text) => values[index] = text.replace(['\t', '\r', '\n'], " "),
                 Value::Number(number) => values[index] = number.to_string(),
+                Value::Object(_) => self.0.is_of_plugin = true,
                 _ => {}
             }
         }
@@ -253,6 +266,8 @@ mod tests {
         check(page(r#"{ "trace":[], "summary":[] };"#), "no tasks");
         check(page(r#"{ "trace":[{"name":"A""#), "damaged");
         check(page(r#"{ "trace":[7] };"#), "damaged");
+        let of_plugin = r#"{ "trace":[{"name":{"raw":"A","readable":"A"},"energy":{}}] };"#;
+        check(page(of_plugin), "report of a plugin");
         assert!(is_html(b"\xef\xbb\xbf \n<html>"));
         assert!(!is_html(b"task_id\thash"));
     }

@@ -34,6 +34,18 @@ const NEEDED: [&str; 3] = ["cpu_pct", "net_in_bytes", "net_out_bytes"];
 /// The most per cent of the whole machine: sums of decimal fractions may exceed 100 a little.
 const MOST_PERCENT: f64 = 101.0;
 
+/// The greatest value of a column that may be fractions, in the unit of the file. Fractions may exceed
+/// 1 a little, as `1 - rate(idle)` of Prometheus does after a late sample. A limit works for files of
+/// any length; without the largest values, a file of few rows has no protection.
+const MOST_FRACTION: f64 = 1.5;
+
+/// CPU above this and below 0 counts as 0: differences of counters may be less than 0 a little. -1
+/// itself often means that there is no value.
+const CPU_BELOW: f64 = -1.0;
+
+/// Words of exporters for an unknown value, without case.
+const UNKNOWN: [&str; 7] = ["", "-", "NaN", "N/A", "NA", "null", "None"];
+
 /// The most rows, at about 100 bytes each; later rows are refused and counted.
 const MAX_ROWS: usize = 5_000_000;
 
@@ -46,6 +58,8 @@ pub(super) struct Metrics {
     pub(super) machines: BTreeMap<NodeId, MeteredMachine>,
     /// Valid rows of all machines that are evaluated.
     pub(super) rows: usize,
+    /// Rows that repeat the time and all values of an earlier row of the machine. They are ignored.
+    pub(super) repeated_rows: usize,
     /// Invalid lines.
     pub(super) bad_lines: BadLines,
     /// Columns without a known name.
@@ -53,7 +67,7 @@ pub(super) struct Metrics {
     /// Machines with CPU above 100 per cent in some row. They are not evaluated: their other rows
     /// are those with little load.
     pub(super) per_core: BTreeSet<NodeId>,
-    /// Columns without a value above 1, which suggests fractions instead of per cent. Their values
+    /// Columns without a value above 1.5, which suggests fractions instead of per cent. Their values
     /// are left out.
     pub(super) perhaps_fractions: Vec<&'static str>,
     /// Missing columns that every evaluation requires.
@@ -72,7 +86,7 @@ impl Metrics {
 }
 
 /// Reads the whole file. Fails if the header is not one of metrics. With `are_percent`, CPU and
-/// memory are per cent, although no value is above 1.
+/// memory are per cent, although no value is above 1.5.
 pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
     let mut file = CsvFile::new(source)?;
     let (mut metrics, mut record) = (Metrics::default(), Record::default());
@@ -103,16 +117,20 @@ pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
                 return Err(BadLine::new(line, VALUES[0], why));
             }
             let machine = rows.entry(row.id).or_default();
-            if machine.samples.contains_key(&row.at) {
-                return Err(BadLine::new(
-                    line,
-                    TIMESTAMP,
-                    "a second row of the machine for this time",
-                ));
+            let earlier = machine.samples.get(&row.at);
+            let is_repeated = earlier.is_some_and(|earlier| *earlier == row.sample);
+            if earlier.is_some() && !is_repeated {
+                let why = "a second row of the machine for this time, with other values";
+                return Err(BadLine::new(line, TIMESTAMP, why));
             }
             columns.describe(&record, line, &mut machine.about)?;
-            machine.samples.insert(row.at, row.sample);
-            kept += 1;
+            match is_repeated {
+                true => metrics.repeated_rows += 1,
+                false => {
+                    machine.samples.insert(row.at, row.sample);
+                    kept += 1;
+                }
+            }
             Ok(())
         });
         if let Err(refused) = taken {
@@ -132,7 +150,7 @@ pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
     Ok(metrics)
 }
 
-/// Removes the values of columns without a value above 1, and returns the names of these columns.
+/// Removes the values of columns without a value above 1.5, and returns the names of these columns.
 fn leave_out_fractions(rows: &mut BTreeMap<NodeId, MachineRows>) -> Vec<&'static str> {
     type Value = fn(&mut MetricSample) -> &mut Option<Share>;
     let columns: [(&str, Value); 2] = [
@@ -144,7 +162,7 @@ fn leave_out_fractions(rows: &mut BTreeMap<NodeId, MachineRows>) -> Vec<&'static
         let samples = rows.values_mut().flat_map(|row| row.samples.values_mut());
         let mut values: Vec<_> = samples.map(value).collect();
         let most = values.iter().filter_map(|value| **value).max();
-        if most.is_some_and(|most| most <= Share::from_ppm(10_000)) {
+        if most.is_some_and(|most| most <= share_of(MOST_FRACTION)) {
             values.iter_mut().for_each(|value| **value = None);
             left_out.push(name);
         }
@@ -213,7 +231,7 @@ impl MetricColumns {
     ) -> Result<(), BadLine> {
         let field = |n: usize| {
             let text = self.about[n].and_then(|at| record.get(at));
-            text.filter(|text| !text.is_empty())
+            text.filter(|text| !is_unknown(text))
         };
         let bad = |n: usize, why: String| BadLine::new(line, ABOUT[n], why);
         let known = about.instance_type.as_ref().map(InstanceType::as_str);
@@ -245,16 +263,15 @@ impl MetricColumns {
             .map_err(|error| BadLine::new(line, RESOURCE, error.to_string()))?;
         let value = |n: usize| {
             let text = self.values[n].map_or("", field);
-            number(text).map_err(|why| BadLine::new(line, VALUES[n], why))
+            let above = (n == 0).then_some(CPU_BELOW);
+            number(text, above).map_err(|why| BadLine::new(line, VALUES[n], why))
         };
         let percent = |n: usize| match value(n)? {
             Some(percent) if percent > MOST_PERCENT => {
                 let why = format!("{percent} is more than 100 % of the whole machine");
                 Err(BadLine::new(line, VALUES[n], why))
             }
-            percent => {
-                Ok(percent.map(|p| Share::from_ppm((p.min(100.0) * 10_000.0).round() as u32)))
-            }
+            percent => Ok(percent.map(share_of)),
         };
         // A sum with one unknown part is unknown.
         let both = |a: usize, b: usize| {
@@ -275,6 +292,11 @@ impl MetricColumns {
             is_over,
         })
     }
+}
+
+/// Per cent as a share; more than 100 counts as 100.
+fn share_of(percent: f64) -> Share {
+    Share::from_ppm((percent.min(100.0) * 10_000.0).round() as u32)
 }
 
 /// How far a time may be in the future, for the clocks of other machines. A single wrong time in the
@@ -303,14 +325,20 @@ fn timestamp(text: &str) -> Result<Timestamp, String> {
     }
 }
 
-fn number(text: &str) -> Result<Option<f64>, String> {
-    if text.is_empty() {
+fn is_unknown(text: &str) -> bool {
+    UNKNOWN.iter().any(|word| word.eq_ignore_ascii_case(text))
+}
+
+/// A number from 0, or `None` if it is unknown. A number below 0 and above `zero_above` counts as 0.
+fn number(text: &str, zero_above: Option<f64>) -> Result<Option<f64>, String> {
+    if is_unknown(text) {
         return Ok(None);
     }
     let number = text.parse::<f64>().ok();
-    let number = number.filter(|n| n.is_finite() && *n >= 0.0);
+    let is_valid = |n: f64| n >= 0.0 || zero_above.is_some_and(|above| n > above);
+    let number = number.filter(|n| n.is_finite() && is_valid(*n));
     number
-        .map(Some)
+        .map(|n| Some(n.max(0.0)))
         .ok_or_else(|| format!("'{}' is not a number from 0", shown(text)))
 }
 
@@ -381,13 +409,31 @@ mod tests {
         check("300,a b,1,1,1", "3: resource_id: node id 'a b' holds");
         check("300,a,1%,1,1", "3: cpu_pct: '1%' is not a number");
         check("300,a,-1,1,1", "3: cpu_pct: '-1' is not a number");
-        check("300,a,NaN,1,1", "3: cpu_pct: 'NaN' is not a number");
+        check("300,a,inf,1,1", "3: cpu_pct: 'inf' is not a number");
+        check("300,a,1,-0.5,1", "3: memory_pct: '-0.5' is not a number");
         check("300,a,1,102,1", "3: memory_pct: 102 is more than 100");
         check("300,a,1,1,x", "3: disk_read_bytes: 'x' is not a number");
         check(
-            "0,a,1,1,1",
-            "3: timestamp: a second row of the machine for this time",
+            "0,a,1,2,1",
+            "3: timestamp: a second row of the machine for this time, with other values",
         );
+    }
+
+    #[test]
+    fn rows_that_repeat_others_are_counted() {
+        let check = |row: &str, expect: (usize, u64)| {
+            let text =
+                format!("timestamp,resource_id,cpu_pct,memory_pct\n0,a,1,\n{row}\n600,a,1,2\n");
+            let read = metrics_of(&text);
+            let found = (read.repeated_rows, read.bad_lines.count());
+            assert_eq!(found, expect, "{row}: {:?}", read.bad_lines);
+            let points = read.series.values().map(|series| series.points().len());
+            assert_eq!(points.sum::<usize>(), 2, "{row}");
+        };
+        check("0,a,1,", (1, 0));
+        check("1970-01-01T00:00:00Z,a,1.0,NaN", (1, 0));
+        check("0,a,1,0", (0, 1));
+        check("0,a,2,", (0, 1));
     }
 
     #[test]
@@ -402,6 +448,49 @@ mod tests {
             .collect();
         let expect = [(1_788_220_800, 1_000_000), (1_788_221_100, 50_000)];
         assert_eq!(ends, expect.map(|(at, cpu)| (at, Some(cpu))));
+    }
+
+    #[test]
+    fn a_word_for_unknown_costs_its_own_value_only() {
+        let check = |values: &str, expect: [Option<u64>; 4]| {
+            let read = metrics_of(&format!(
+                "timestamp,resource_id,cpu_pct,memory_pct,net_in_bytes,net_out_bytes,\
+                 disk_read_bytes,disk_write_bytes,instance_type\n0,a,{values}\n300,a,{values}\n"
+            ));
+            assert_eq!(read.bad_lines.count(), 0, "{values}: {:?}", read.bad_lines);
+            let percent = |share: Option<Share>| share.map(|share| u64::from(share.ppm() / 10_000));
+            let points = read.series.values().flat_map(|series| series.points());
+            let found: Vec<_> = points
+                .map(|p| {
+                    [
+                        percent(p.cpu_max),
+                        percent(p.memory),
+                        p.network_bytes,
+                        p.disk_bytes,
+                    ]
+                })
+                .collect();
+            assert_eq!(found, [expect, expect], "{values}");
+        };
+        let all = [Some(5), Some(40), Some(3), Some(7)];
+        let [cpu, memory, network, disk] = all;
+        check("5,40,1,2,3,4,m5.large", all);
+        for word in ["NaN", "nan", "N/A", "NA", "null", "None", "-"] {
+            check(
+                &format!("{word},40,1,2,3,4,"),
+                [None, memory, network, disk],
+            );
+            check(&format!("5,{word},1,2,3,4,"), [cpu, None, network, disk]);
+            check(&format!("5,40,1,{word},3,4,"), [cpu, memory, None, disk]);
+            check(&format!("5,40,1,2,{word},4,"), [cpu, memory, network, None]);
+            check(&format!("5,40,1,2,3,4,{word}"), all);
+        }
+        for below in ["-0.021", "-0.99", "-0"] {
+            check(
+                &format!("{below},40,1,2,3,4,"),
+                [Some(0), memory, network, disk],
+            );
+        }
     }
 
     #[test]
@@ -479,17 +568,22 @@ mod tests {
     }
 
     #[test]
-    fn values_up_to_1_may_be_fractions_and_count_only_if_they_are_said_to_be_percent() {
-        let text = "timestamp,resource_id,cpu_pct,memory_pct\n0,a,0.97,40\n300,a,0.2,41\n";
-        let check = |are_percent: bool, expect: &[&str]| {
+    fn values_up_to_1_5_may_be_fractions_and_count_only_if_they_are_said_to_be_percent() {
+        let check = |most: &str, are_percent: bool, expect: &[&str]| {
+            let text =
+                format!("timestamp,resource_id,cpu_pct,memory_pct\n0,a,0.97,40\n300,a,{most},41\n");
             let read = read(text.as_bytes(), are_percent).expect("the header is one");
-            assert_eq!(read.perhaps_fractions, expect);
+            assert_eq!(read.perhaps_fractions, expect, "{most}");
             let series = read.series.values().next().expect("one machine");
+            let is_known = expect.is_empty();
             let mut points = series.points();
-            assert!(points.all(|p| p.cpu_max.is_some() == are_percent && p.memory.is_some()));
+            assert!(points.all(|p| p.cpu_max.is_some() == is_known && p.memory.is_some()));
         };
-        check(false, &["cpu_pct"]);
-        check(true, &[]);
+        for most in ["0.2", "1.0132", "1.5"] {
+            check(most, false, &["cpu_pct"]);
+            check(most, true, &[]);
+        }
+        check("1.51", false, &[]);
     }
 
     #[test]

@@ -171,6 +171,27 @@ fn a_charge_of_focus_names_its_service_and_its_machine() {
     check(&own, "Machines", Some("rack-3"));
     let google = "//compute.googleapis.com/projects/4/zones/z-a/instances/11";
     check(&[(C::Resource, google)], ec2, Some("11"));
+    for (resource, node) in [
+        (
+            "/subscriptions/0/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/vm-0001",
+            Some("vm-0001"),
+        ),
+        ("/subscriptions/0/VIRTUALMACHINES/VM-1", Some("VM-1")),
+        (
+            "/g/virtualMachineScaleSets/pool/virtualMachines/3",
+            Some("pool_3"),
+        ),
+        (
+            "/g/virtualmachinescalesets/p/virtualmachines/0",
+            Some("p_0"),
+        ),
+        ("/g/virtualMachineScaleSets/pool", None),
+        ("/g/virtualMachines/vm-1/extensions/agent", None),
+        ("/g/virtualMachines/", None),
+        ("/g/disks/d", None),
+    ] {
+        check(&[(C::Resource, resource)], ec2, node);
+    }
     check(&[(C::Resource, "two words")], ec2, None);
 }
 
