@@ -406,7 +406,16 @@ impl Import {
             )
         });
         let has_several = runs.len() > 1;
-        let is_of_use = |note: &String| has_several || note != nextflow::NO_TIMES;
+        let has_requests = |step: &ImportedStep| {
+            let request = step.profile.present_request().request;
+            request.cores.is_some() && request.memory.is_some()
+        };
+        let knows_requests = steps.iter().all(has_requests);
+        let is_of_use = |note: &String| match note {
+            note if note == nextflow::NO_TIMES => has_several,
+            note if note.contains(nextflow::REQUESTS_UNKNOWN) => !knows_requests,
+            _ => true,
+        };
         let notes = self.notes.into_iter().filter(is_of_use);
         Imported {
             steps,

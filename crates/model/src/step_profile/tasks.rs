@@ -123,7 +123,15 @@ pub(crate) struct TaskAttempts<'a> {
 }
 
 impl<'a> TaskAttempts<'a> {
+    /// The first attempt; `None` if only later ones are kept.
     fn first(&self) -> Option<&'a Run> {
+        let earliest = self.earliest()?;
+        let record = earliest.record.as_ref();
+        let is_first = record.is_none_or(|record| record.attempt <= 1);
+        is_first.then_some(earliest)
+    }
+
+    fn earliest(&self) -> Option<&'a Run> {
         self.attempts.first().copied()
     }
 
@@ -356,8 +364,13 @@ impl StepProfile {
     /// different work. The newest jobs of all days count then.
     pub fn present_request(&self) -> PresentRequest {
         let tasks = self.tasks();
-        let firsts = || tasks.iter().rev().filter_map(TaskAttempts::first);
-        let Some(newest) = firsts().next() else {
+        let newest_first = || tasks.iter().rev();
+        let mut firsts: Vec<&Run> = newest_first().filter_map(TaskAttempts::first).collect();
+        // Slurm shows only the last attempt of a job that it requeued.
+        if firsts.is_empty() {
+            firsts = newest_first().filter_map(TaskAttempts::earliest).collect();
+        }
+        let Some(newest) = firsts.first() else {
             return PresentRequest::default();
         };
         let is_slurm = |key: &RunKey| key.step.kind == StepKind::SlurmJob;
@@ -365,13 +378,14 @@ impl StepProfile {
         let record = newest.record.as_ref().filter(|_| !is_slurm);
         let of_run = record.map(|record| &record.pipeline_run);
         let recent: Vec<&Run> = match of_run.filter(|run| !run.is_empty()) {
-            Some(run) => firsts()
-                .filter(|first| {
+            Some(run) => {
+                let is_of_run = |first: &&Run| {
                     let record = first.record.as_ref();
                     record.is_some_and(|record| record.pipeline_run == *run)
-                })
-                .collect(),
-            None => firsts().take(RECENT_TASKS).collect(),
+                };
+                firsts.iter().copied().filter(is_of_run).collect()
+            }
+            None => firsts.iter().copied().take(RECENT_TASKS).collect(),
         };
         match is_slurm {
             true => present(&without_resubmitted(recent)),

@@ -371,6 +371,16 @@ impl Fold {
     }
 }
 
+/// Number of tasks from the first on that have at most this many attempts together.
+fn fitting(tasks: &[Vec<Attempt>], most: usize) -> usize {
+    let mut attempts = 0;
+    let fits = |task: &&Vec<Attempt>| {
+        attempts += task.len();
+        attempts <= most
+    };
+    tasks.iter().take_while(fits).count()
+}
+
 fn next_number(earlier: &[Attempt]) -> u32 {
     let last = earlier.iter().map(|one| one.number).max();
     last.unwrap_or(0).saturating_add(1)
@@ -582,19 +592,28 @@ impl StepRecords {
         count.lost_seconds = count.lost_seconds.saturating_add(attempt.wall.as_secs());
     }
 
-    /// Keeps [`MAX_RUNS`] attempts. An attempt that is dropped in one batch would not be kept in a
-    /// later one.
+    /// Keeps at most [`MAX_RUNS`] attempts: those of the newest tasks, and of the others those with the
+    /// greatest needs. All attempts of a task stay or go together, because a retry alone would count as a
+    /// first attempt with its larger request.
     fn forget(&mut self) {
         if self.attempts.len() <= MAX_RUNS {
             return;
         }
-        let time = |one: &Attempt| (one.observed_at, one.task, one.number);
-        let by_time = |one: &Attempt| Reverse(time(one));
-        let newest = MAX_RUNS - LARGEST_OLDER;
-        self.attempts.select_nth_unstable_by_key(newest, by_time);
-        let by_need = |one: &Attempt| Reverse((one.greatest_need(), time(one)));
-        self.attempts[newest..].select_nth_unstable_by_key(LARGEST_OLDER, by_need);
-        self.attempts.truncate(MAX_RUNS);
+        let mut by_task: BTreeMap<u64, Vec<Attempt>> = BTreeMap::new();
+        for attempt in self.attempts.drain(..) {
+            by_task.entry(attempt.task).or_default().push(attempt);
+        }
+        let time = |task: &Vec<Attempt>| {
+            let times = task.iter().map(|one| (one.observed_at, one.task));
+            times.max()
+        };
+        let mut newest: Vec<Vec<Attempt>> = by_task.into_values().collect();
+        newest.sort_by_key(|task| Reverse(time(task)));
+        let mut older = newest.split_off(fitting(&newest, MAX_RUNS - LARGEST_OLDER));
+        let need = |task: &Vec<Attempt>| task.iter().map(Attempt::greatest_need).max();
+        older.sort_by_key(|task| Reverse((need(task), time(task))));
+        older.truncate(fitting(&older, LARGEST_OLDER));
+        self.attempts = newest.into_iter().chain(older).flatten().collect();
     }
 
     fn finish(self, runs: &PipelineRuns) -> ImportedStep {

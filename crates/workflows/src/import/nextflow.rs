@@ -23,6 +23,9 @@ use super::{ImportError, Parser, Sink};
 pub(super) const NO_TIMES: &str = "the trace has no times, so runs count in the order of their files; \
     add submit and complete to trace.fields";
 
+/// A part of the note about a trace without requests, which does not matter if another file has them.
+pub(super) const REQUESTS_UNKNOWN: &str = "so what was requested and could be saved is unknown";
+
 /// The fields that are read.
 pub(super) const FIELDS: [&str; 24] = [
     "task_id",
@@ -361,7 +364,7 @@ impl NextflowColumns {
             let lacking = lacking.iter().filter(|column| !column.is_there());
             let lacking: Vec<&str> = lacking.map(|column| column.name).collect();
             notes.insert(format!(
-                "the trace has no column {}, so what was requested and could be saved is unknown; \
+                "the trace has no column {}, {REQUESTS_UNKNOWN}; \
                  add cpus, memory and attempt to trace.fields, or import the report of the same run \
                  (-with-report), which has them",
                 lacking.join(" or ")

@@ -209,6 +209,41 @@ fn first_attempts_that_were_killed_count_against_the_request() {
 }
 
 #[test]
+fn retries_are_no_first_attempts_also_with_more_tasks_than_are_kept() {
+    const TASKS: u32 = 600;
+    let mut all: Vec<Task> = (0..TASKS)
+        .map(|number| {
+            let name = format!("ALN (s{number})");
+            match number % 8 {
+                0 => Task::failed(number, &name, "137"),
+                _ => Task::well(number, &name),
+            }
+        })
+        .collect();
+    let retries = (0..TASKS).step_by(8).map(|number| Task {
+        hash: format!("cd/{number:06x}"),
+        memory: "16 GB",
+        peak: "9 GB".to_owned(),
+        attempt: 2,
+        number: TASKS + number / 8,
+        ..Task::well(number, &format!("ALN (s{number})"))
+    });
+    all.extend(retries);
+    let step = read(&all).only();
+    assert_eq!(step.asks.memory, Some(Bytes::gib(8)));
+    assert!(step.should_ask.memory > Some(Bytes::gib(8)), "{step:?}");
+    let counts = &step.present.counts;
+    assert!(
+        counts
+            .iter()
+            .all(|one| one.request.memory == Some(Bytes::gib(8))),
+        "{counts:?}"
+    );
+    let share = step.present.out_of_memory() * 100 / step.present.tasks();
+    assert!((10..=15).contains(&share), "{share} %");
+}
+
+#[test]
 fn why_an_attempt_failed_shows_in_its_status_and_its_retry() {
     let check = |exit: &'static str, memory: &'static str, peak: &str, expect: FailureKind| {
         let first = Task::failed(1, "CALL (a)", exit);
