@@ -35,7 +35,9 @@ fn is_rule(step: &StepAdvice) -> bool {
 fn profile(changes: &[Change<'_>], options: TextOptions) -> String {
     let mut out = origin_note("#", changes);
     out.push_str(
-        "# Save it as profiles/tuned/config.yaml and use it with:\n\
+        "# Snakemake uses only one workflow profile, and its sections replace those of --profile.\n\
+         # If you have a profile, copy these lines into its set-threads and set-resources.\n\
+         # Without a profile, save this as profiles/tuned/config.yaml and use it with:\n\
          # snakemake --workflow-profile profiles/tuned\n",
     );
     if changes.iter().any(has_resources) {
