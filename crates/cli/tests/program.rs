@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::iter;
 use std::process::{Child, Command, Output, Stdio};
 
 use ebb_telemetry::money::Usd;
@@ -1285,6 +1286,28 @@ fn the_schema_of_a_policy_is_json() {
     assert_eq!(after["minimum"], 1);
 }
 
+#[test]
+fn metrics_are_read_from_a_file_and_from_standard_input() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let rows = (0..24).map(|hour| format!("2026-09-01T{hour:02}:00:00Z,rack-3,2.5\n"));
+    let text: String = iter::once("timestamp,resource_id,cpu_pct\n".to_owned())
+        .chain(rows)
+        .collect();
+    fs::write(&file, text).expect("written");
+    let path = file.path().to_str().expect("text");
+    let nodes = |mut command: Command| {
+        let output = command.output().expect("it runs");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        report["nodes"].clone()
+    };
+    let line = |source| ["scan", "--metrics", source, "--format", "json"];
+    let mut piped = ebb(&line("-"));
+    piped.stdin(fs::File::open(&file).expect("the file"));
+    let nodes_of_file = nodes(ebb(&line(path)));
+    assert_eq!(nodes_of_file[0]["node"], "rack-3");
+    assert_eq!(nodes(piped), nodes_of_file);
+}
+
 /// On premises: a folder with FOCUS files in the policy gives the prices of machines.
 #[cfg(feature = "cost-exports")]
 #[test]
@@ -1336,21 +1359,6 @@ fn an_export_in_a_folder_gives_the_price_of_a_machine() {
     assert_eq!(node["per_hour_usd"], "0.50", "{node}");
     let gaps = report["gaps"].to_string();
     assert!(gaps.contains("september.csv:12: EffectiveCost"), "{gaps}");
-    // From standard input.
-    let line = [
-        "scan",
-        "--metrics",
-        "-",
-        "--policy",
-        &policy,
-        "--format",
-        "json",
-    ];
-    let mut command = ebb(&line);
-    command.stdin(fs::File::open(&metrics).expect("the file"));
-    let piped = command.output().expect("it runs");
-    let piped: serde_json::Value = serde_json::from_slice(&piped.stdout).expect("JSON");
-    assert_eq!(piped["nodes"], report["nodes"]);
     let policy = write("policy.toml", "[costs]\nexport = \"/no/such/folder\"\n");
     let output = run(&["scan", "--metrics", &metrics, "--policy", &policy]);
     assert_eq!(output.status.code(), Some(1));
