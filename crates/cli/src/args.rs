@@ -213,7 +213,7 @@ pub(crate) struct ScanArgs {
     /// Endpoint of a simulator, used without credentials
     #[arg(long, value_name = "URL", requires = "gcp", hide = true, value_parser = endpoint)]
     pub(crate) gcp_endpoint: Option<String>,
-    /// Evaluate machines from a CSV file of metrics, see below; - for standard input
+    /// Machines from a CSV file of metrics, see below; - for standard input
     #[arg(
         long,
         value_name = "FILE",

@@ -1290,22 +1290,21 @@ fn the_schema_of_a_policy_is_json() {
 fn metrics_are_read_from_a_file_and_from_standard_input() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let rows = (0..24).map(|hour| format!("2026-09-01T{hour:02}:00:00Z,rack-3,2.5\n"));
-    let text: String = iter::once("timestamp,resource_id,cpu_pct\n".to_owned())
+    let csv: String = iter::once("timestamp,resource_id,cpu_pct\n".to_owned())
         .chain(rows)
         .collect();
-    fs::write(&file, text).expect("written");
+    fs::write(&file, csv).expect("written");
     let path = file.path().to_str().expect("text");
-    let nodes = |mut command: Command| {
+    let report = |mut command: Command| {
         let output = command.output().expect("it runs");
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        report["nodes"].clone()
+        text(&output.stdout).to_owned()
     };
     let line = |source| ["scan", "--metrics", source, "--format", "json"];
     let mut piped = ebb(&line("-"));
     piped.stdin(fs::File::open(&file).expect("the file"));
-    let nodes_of_file = nodes(ebb(&line(path)));
-    assert_eq!(nodes_of_file[0]["node"], "rack-3");
-    assert_eq!(nodes(piped), nodes_of_file);
+    let of_file = report(ebb(&line(path)));
+    assert!(of_file.contains("rack-3"), "{of_file}");
+    assert_eq!(report(piped), of_file);
 }
 
 /// On premises: a folder with FOCUS files in the policy gives the prices of machines.
