@@ -80,6 +80,30 @@ class Lister(unittest.TestCase):
         self._write("p/config.yaml", "__use_yte__: true\n?if True:\n  set-threads:\n    a: 4\n")
         self._check({"a": (None,) * 4, "b": (None,) * 4}, "--profile=p", note="template")
 
+    def test_a_function_counts_if_it_needs_no_job(self):
+        functions = {
+            "lambda wildcards, attempt: 16000 * attempt": 16000,
+            "lambda wc: 500": 500,
+            "lambda wildcards, attempt: 1000 if wildcards.s else 2": None,
+            "lambda wildcards, attempt: 10 * len(wildcards)": None,
+            "swallows": None,
+            "lambda wildcards, input, attempt: 1000": None,
+            "lambda wildcards, attempt: sys.exit(0)": None,
+            "lambda wildcards, attempt: None": None,
+            "lambda attempt: 1000 * attempt": None,
+        }
+        head = "import sys\ndef swallows(wildcards):\n    try: return wildcards.n\n    except: return 5\n"
+        rule = 'rule {}:\n    output: "{}"\n    resources: {}\n    shell: "true"\n'
+        rules = [rule.format(f"r{n}", n, f"mem_mb={text}") for n, text in enumerate(functions)]
+        expect = {f"r{n}": (1, mb, None, None) for n, mb in enumerate(functions.values())}
+        sizes = {"mem='16GB'": 16000, "mem_gb=16": 16000, "mem=lambda w, attempt: f'{attempt}GB'": 1000}
+        rules += [rule.format(f"s{n}", f"s{n}", text) for n, text in enumerate(sizes)]
+        expect |= {f"s{n}": (1, mb, None, None) for n, mb in enumerate(sizes.values())}
+        rules.append(rule.format("t", "t", "runtime=lambda wildcards, attempt: 30 * attempt"))
+        expect["t"] = (1, None, None, 30)
+        self._write("workflow/Snakefile", head + "".join(rules))
+        self._check(expect)
+
     def test_the_file_of_a_profile_depends_on_the_release(self):
         self._write("workflow/Snakefile", _RULES)
         for name, threads in (("config.yaml", 3), ("config.v8+.yaml", 4), ("config.v99+.yaml", 5)):

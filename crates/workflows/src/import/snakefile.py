@@ -14,6 +14,7 @@ if sys.path[:1] == [""]:
 
 import argparse
 import dataclasses
+import inspect
 import json
 import os
 import signal
@@ -285,11 +286,47 @@ def rule_of(rule, run):
     }
 
 
+class Accessed(BaseException):
+    """A function needs the wildcards of a job."""
+
+
+class NoWildcards:
+    """Wildcards of no job: each access fails and is recorded."""
+
+    def __init__(self, accesses):
+        object.__setattr__(self, "_accesses", accesses)
+
+    def _fail(self, *arguments, **named):
+        object.__getattribute__(self, "_accesses").append(True)
+        raise Accessed
+
+    __getattribute__ = __getattr__ = __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = _fail
+    __eq__ = __ne__ = __hash__ = __str__ = __repr__ = __format__ = __call__ = _fail
+
+
+def first_attempt(function):
+    """The result for the first attempt; None if it may depend on the job."""
+    accesses = []
+    try:
+        wildcards, *others = inspect.signature(function).parameters.values()
+        takes_one = wildcards.kind in (wildcards.POSITIONAL_ONLY, wildcards.POSITIONAL_OR_KEYWORD)
+        if not takes_one or any(parameter.name != "attempt" for parameter in others):
+            return None
+        value = function(NoWildcards(accesses), **{parameter.name: 1 for parameter in others})
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return None
+    return None if accesses else value
+
+
 def plain(value):
-    """A resource that does not depend on the job; else None."""
+    """A resource of the first attempt that does not depend on the job; else None."""
     if hasattr(value, "is_evaluable"):
-        value = None if value.is_evaluable() else value.value
-    return None if callable(value) or isinstance(value, bool) else value
+        value = value._evaluator if value.is_evaluable() else value.value
+    if callable(value):
+        value = first_attempt(value)
+    return None if isinstance(value, bool) else value
 
 
 def number(value):
@@ -299,14 +336,20 @@ def number(value):
 
 def memory_mb(resources):
     """In millions of bytes, as Snakemake counts them."""
+    if "mem_mb_per_cpu" in resources and number(resources["mem_mb_per_cpu"]) is None:
+        # The memory per core is what counts, and it is unknown.
+        return None
     mb = number(resources.get("mem_mb"))
     if mb is not None:
         return mb
     mib = number(resources.get("mem_mib"))
     if mib is not None:
         return mib * 1.048576
-    text = plain(resources.get("mem"))
-    return megabytes_of_text(text) if isinstance(text, str) else None
+    mem = plain(resources.get("mem"))
+    if mem is not None:
+        return megabytes_of_text(mem) if isinstance(mem, str) else number(mem)
+    gb = number(resources.get("mem_gb"))
+    return None if gb is None else gb * 1000
 
 
 def megabytes_of_text(text):
