@@ -77,6 +77,9 @@ class Lister(unittest.TestCase):
         self._write("workflow/Snakefile", _RULES)
         self._write("p/config.yaml", 'set-threads:\n  - a=input.size\nset-resources:\n  - "a:mem_mb=1000 * attempt"\n')
         self._check({"a": (None, None, None, 360), "b": (2, None, None, None)}, "--profile=p")
+        # The form of Ebb's own profiles.
+        self._write("p/config.yaml", 'set-resources:\n  a:\n    mem_mb: "[5000, 8000][min(attempt, 2) - 1]"\n')
+        self._check({"a": (64, 5000, None, 360)}, "--profile=p")
         self._write("p/config.yaml", "__use_yte__: true\n?if True:\n  set-threads:\n    a: 4\n")
         self._check({"a": (None,) * 4, "b": (None,) * 4}, "--profile=p", note="template")
 

@@ -17,6 +17,7 @@ import dataclasses
 import inspect
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -173,10 +174,16 @@ def resources_of(section):
         yield rule, name, value
 
 
+# As `ebb tune --format snakemake` writes a value for each attempt.
+BY_ATTEMPT = re.compile(r"\[(\d+)(?:, \d+)*\]\[min\(attempt, \d+\) - 1\]")
+
+
 def usable(name, value):
-    """A value of a profile; `unknown` if it is no plain number, size or time."""
+    """A value of a profile, that of the first attempt; `unknown` if it is no plain number, size or time."""
     if isinstance(value, str):
         value = value.strip().strip("'\"")
+        by_attempt = BY_ATTEMPT.fullmatch(value)
+        value = by_attempt[1] if by_attempt else value
         if value.isdecimal():
             value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
