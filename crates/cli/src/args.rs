@@ -41,7 +41,9 @@ pub(crate) use probes::ProbesArgs;
 pub(crate) use runs::RunsArgs;
 pub(crate) use sweep::SweepArgs;
 pub(crate) use top::{TopArgs, TopFormat};
-pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, StepOrder, TuneArgs, TuneFormat};
+pub(crate) use tune::{
+    Form, ImportArgs, ImportKind, ServeArgs, SnakemakeArgs, StepOrder, TuneArgs, TuneFormat,
+};
 
 const EXIT_STATUS: &str = "\
 Exit status:

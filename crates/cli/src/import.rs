@@ -43,10 +43,13 @@ const NAMED_FILES: u64 = 3;
 
 pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     let snakefile = args.snakefile.as_deref();
-    let snakefile = snakefile.map(|path| snakefile::read(path, args.snakemake.as_deref()));
+    let snakefile = snakefile.map(|path| snakefile::read(path, &args.run));
     let snakefile = snakefile.transpose()?;
     let mut import = Import::new(naming(args)?);
     if let Some(snakefile) = &snakefile {
+        for note in snakefile.notes() {
+            eprintln!("ebb: {}", one_line(note));
+        }
         import = import.with_snakefile(snakefile.clone());
     }
     let mut progress = ImportProgress::new();

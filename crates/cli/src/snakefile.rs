@@ -1,6 +1,7 @@
 //! Asks Snakemake for the rules of a Snakefile, in its own Python and within limits.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_telemetry::safe_text::{clip, one_line};
 use ebb_workflows::import::snakefile::{PROGRAM, Snakefile};
+
+use crate::args::SnakemakeArgs;
 
 /// Time limit of the Python program. A large workflow with many modules takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -30,11 +33,18 @@ const SHOWN_LINES: usize = 12;
 const SHOWN_CHARS: usize = 300;
 
 /// The rules of a Snakefile.
-pub(crate) fn read(snakefile: &Path, snakemake: Option<&Path>) -> Result<Snakefile> {
+pub(crate) fn read(snakefile: &Path, run: &SnakemakeArgs) -> Result<Snakefile> {
     let shown = snakefile.display();
+    if snakefile.is_dir() {
+        let inner = snakefile.join("Snakefile");
+        match inner.is_file() {
+            true => bail!("{shown} is a folder\n  use {}", inner.display()),
+            false => bail!("{shown} is a folder"),
+        }
+    }
     ensure!(snakefile.is_file(), "{shown} does not exist");
-    let program = match snakemake {
-        Some(program) => program.to_owned(),
+    let program = match &run.snakemake {
+        Some(program) => program.clone(),
         None => on_path("snakemake").context(
             "snakemake is not on the PATH\n  add --snakemake FILE, or activate its environment",
         )?,
@@ -43,18 +53,34 @@ pub(crate) fn read(snakefile: &Path, snakemake: Option<&Path>) -> Result<Snakefi
         let program = program.display();
         format!("failed to find the Python interpreter of {program} (--snakemake PYTHON names it)")
     })?;
-    let answer =
-        ask(&python, snakefile).with_context(|| format!("failed to read the rules of {shown}"))?;
+    let answer = ask(&python, snakefile, run)
+        .with_context(|| format!("failed to read the rules of {shown}"))?;
     Snakefile::read(&answer).with_context(|| format!("failed to read the rules of {shown}"))
 }
 
+/// The options of a run, as arguments of the Python program.
+fn options(run: &SnakemakeArgs) -> Vec<OsString> {
+    let profiles = run.profile.iter().map(|dir| ("--profile=", dir));
+    let workflow = run.workflow_profile.iter();
+    let workflow = workflow.map(|dir| ("--workflow-profile=", dir));
+    let configs = run.configfile.iter().map(|file| ("--configfile=", file));
+    let all = profiles.chain(workflow).chain(configs);
+    all.map(|(option, path)| {
+        let mut argument = OsString::from(option);
+        argument.push(path);
+        argument
+    })
+    .collect()
+}
+
 /// The output of the Python program.
-fn ask(python: &Path, snakefile: &Path) -> Result<Vec<u8>> {
+fn ask(python: &Path, snakefile: &Path, run: &SnakemakeArgs) -> Result<Vec<u8>> {
     let started = Command::new(python)
         .arg("-c")
         .arg(PROGRAM)
         .arg(snakefile)
         .arg(LIMIT.as_secs().to_string())
+        .args(options(run))
         .env("PYTHONIOENCODING", "utf-8")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -249,6 +275,24 @@ mod tests {
         check("#!/bin/bash\nmodule load snakemake\n", None);
         check("\u{7f}ELF", None);
         check("", None);
+    }
+
+    #[test]
+    fn options_of_a_run_are_passed_on() {
+        let run = SnakemakeArgs {
+            profile: vec!["a".into(), "-b".into()],
+            workflow_profile: Some("none".into()),
+            configfile: vec!["c d.yaml".into()],
+            ..SnakemakeArgs::default()
+        };
+        let expect = [
+            "--profile=a",
+            "--profile=-b",
+            "--workflow-profile=none",
+            "--configfile=c d.yaml",
+        ];
+        assert_eq!(options(&run), expect);
+        assert!(options(&SnakemakeArgs::default()).is_empty());
     }
 
     #[test]

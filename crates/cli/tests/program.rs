@@ -162,6 +162,16 @@ fn advice_is_written_for_schedulers_and_says_why_it_is_not() {
         stderr.contains("/nowhere/Snakefile does not exist"),
         "{stderr}"
     );
+    let refuse_folder = |expect: &str| {
+        let folder = folder.path().to_str().expect("a path");
+        let ran = run(&["import", "x", "--snakefile", folder]);
+        let stderr = text(&ran.stderr);
+        assert!(stderr.contains(expect), "{stderr}");
+    };
+    refuse_folder("is a folder\n");
+    let inner = folder.path().join("Snakefile");
+    fs::write(&inner, "").expect("a file");
+    refuse_folder(&format!("is a folder\n  use {}", inner.display()));
 }
 
 #[test]

@@ -185,6 +185,8 @@ be read are listed on standard error and skipped.
 --snakefile asks Snakemake 7, 8 or 9 which rule wrote which benchmark file, and what each
 rule asks for. Snakemake executes the Snakefile to parse it, and no rule runs: use it for
 workflows that you trust, in the folder in which you run snakemake. It may take 60 s.
+Name the --profile, --workflow-profile and --configfile of the run, because the requests depend on
+them. The workflow profile that Snakemake uses by itself needs no option.
 With --format snakemake, a rule that the Snakefile does not have is an error.
 
 Exit status:
@@ -207,9 +209,8 @@ pub(crate) struct ImportArgs {
     /// Snakefile of the benchmark files; Snakemake executes it to parse it
     #[arg(long, value_name = "FILE")]
     pub(crate) snakefile: Option<PathBuf>,
-    /// Program snakemake, or its Python [default: snakemake on the PATH]
-    #[arg(long, value_name = "PROGRAM", requires = "snakefile")]
-    pub(crate) snakemake: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: SnakemakeArgs,
     /// Recommend for tasks that read this much, such as 12GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) input: Option<Bytes>,
@@ -221,6 +222,23 @@ pub(crate) struct ImportArgs {
     pub(crate) step: Option<String>,
     #[command(flatten)]
     pub(crate) form: Form,
+}
+
+/// The program that reads a Snakefile, and the options of the run.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct SnakemakeArgs {
+    /// Program snakemake, or its Python [default: snakemake on the PATH]
+    #[arg(long, value_name = "PROGRAM", requires = "snakefile")]
+    pub(crate) snakemake: Option<PathBuf>,
+    /// A profile of Snakemake that the run used; with --snakefile
+    #[arg(long, value_name = "DIR", requires = "snakefile")]
+    pub(crate) profile: Vec<PathBuf>,
+    /// Workflow profile of the run, or none [default: profiles/default]
+    #[arg(long, value_name = "DIR", requires = "snakefile")]
+    pub(crate) workflow_profile: Option<PathBuf>,
+    /// Configuration file of the run; with --snakefile
+    #[arg(long, value_name = "FILE", requires = "snakefile")]
+    pub(crate) configfile: Vec<PathBuf>,
 }
 
 /// The order of steps in a table.

@@ -13,8 +13,8 @@ use thiserror::Error;
 
 use super::pattern::{FileNaming, PathPattern, PatternError};
 
-/// A Python program. Its arguments are the path of the Snakefile and the time limit in seconds. Its
-/// standard output is the input of [`Snakefile::read`].
+/// A Python program. Its arguments are the path of the Snakefile, the time limit in seconds, and
+/// options of the run. Its standard output is the input of [`Snakefile::read`].
 pub const PROGRAM: &str = include_str!("snakefile.py");
 
 /// The most rules; workflows have hundreds.
@@ -45,6 +45,7 @@ pub struct Snakefile {
     version: String,
     rules: BTreeMap<String, RuleRequest>,
     patterns: Vec<(String, PathPattern)>,
+    notes: Vec<String>,
 }
 
 /// The request of all jobs of a rule; a value is `None` if it depends on the job.
@@ -61,6 +62,8 @@ struct Listing {
     /// The version of Snakemake.
     snakemake: String,
     rules: Vec<ListedRule>,
+    #[serde(default)]
+    notes: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +112,7 @@ impl Snakefile {
         }
         let mut snakefile = Self {
             version: listing.snakemake,
+            notes: listing.notes,
             ..Self::default()
         };
         for rule in listing.rules {
@@ -131,6 +135,11 @@ impl Snakefile {
     /// Source: `parse_set_resources` in `snakemake/__init__.py` of Snakemake 7.
     pub fn evaluates_profiles(&self) -> bool {
         !self.version.starts_with("7.")
+    }
+
+    /// Notes about the profiles of the run.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Whether it has a rule of this name.
@@ -160,8 +169,13 @@ mod tests {
             {"name": "bwa", "benchmark": "bench/{sample,(?!x)[a-z]+}.txt", "threads": 4,
              "mem_mb": 2000, "runtime_minutes": 30},
             {"name": "all", "benchmark": null, "threads": null, "mem_mb": null,
-             "runtime_minutes": null}]}"#;
+             "runtime_minutes": null}],
+            "notes": ["the present requests include the profile p/config.yaml"]}"#;
         let snakefile = Snakefile::read(listing.as_bytes()).expect("a listing");
+        assert_eq!(
+            snakefile.notes(),
+            ["the present requests include the profile p/config.yaml"]
+        );
         assert!(snakefile.has_rule("bwa") && snakefile.has_rule("all"));
         assert!(snakefile.evaluates_profiles());
         let earlier = Snakefile::read(listing.replace("9.27.1", "7.32.4").as_bytes());
