@@ -207,6 +207,12 @@ pub struct Source<'a> {
 trait Parser {
     fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>);
     fn finish(&mut self, sink: &mut Sink<'_>);
+
+    /// Whether a line of blanks may be a part of a record.
+    fn reads_blank_lines(&self) -> bool {
+        false
+    }
+
     /// Notes about data that the file lacks, for readers of the recommendations.
     fn notes(&self) -> Vec<String>;
 }
@@ -490,7 +496,8 @@ impl<'a> OpenFile<'a> {
             parser.line(1, &self.first, &mut sink);
         }
         while let Some(Line { number, text }) = self.lines.read_line()? {
-            if text.as_ref().is_ok_and(|line| line.trim().is_empty()) {
+            let is_blank = text.as_ref().is_ok_and(|line| line.trim().is_empty());
+            if is_blank && !parser.reads_blank_lines() {
                 continue;
             }
             self.has_rows = true;

@@ -594,7 +594,8 @@ impl StepRecords {
 
     /// Keeps at most [`MAX_RUNS`] attempts: those of the newest tasks, and of the others those with the
     /// greatest needs. All attempts of a task stay or go together, because a retry alone would count as a
-    /// first attempt with its larger request.
+    /// first attempt with its larger request. The age of a task is that of its first attempt; otherwise tasks
+    /// with late retries would displace those without.
     fn forget(&mut self) {
         if self.attempts.len() <= MAX_RUNS {
             return;
@@ -605,7 +606,7 @@ impl StepRecords {
         }
         let time = |task: &Vec<Attempt>| {
             let times = task.iter().map(|one| (one.observed_at, one.task));
-            times.max()
+            times.min()
         };
         let mut newest: Vec<Vec<Attempt>> = by_task.into_values().collect();
         newest.sort_by_key(|task| Reverse(time(task)));

@@ -224,7 +224,7 @@ impl Trace {
                 row.text.push_str(line);
                 row
             }
-            None if self.is_rest(line) => return None,
+            None if self.is_rest(line) || line.trim().is_empty() => return None,
             None => OpenRow {
                 number,
                 text: line.to_owned(),
@@ -283,6 +283,10 @@ impl Parser for Trace {
         if let Some(row) = self.join(number, line) {
             self.row(row.number, &row.text, sink);
         }
+    }
+
+    fn reads_blank_lines(&self) -> bool {
+        !self.columns.free_text.is_empty()
     }
 
     fn finish(&mut self, sink: &mut Sink<'_>) {
