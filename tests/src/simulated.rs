@@ -45,7 +45,7 @@ impl Simulated {
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
         let line = lines.find_map(|line| line.strip_prefix("told ").map(str::to_owned));
         let line = line.with_context(|| format!("{name} ended without a word"))?;
-        let result = serde_json::from_str(&line).context("what it told")?;
+        let result = serde_json::from_str(&line).context("the result of a simulator")?;
         Ok(Self { child, result })
     }
 

@@ -116,7 +116,10 @@ fn watched_and_swept(place: &Place, report: impl Fn() -> Result<Vec<u8>>) -> Res
     assert_eq!(swept["refused"], serde_json::json!({}), "{swept:#}");
     let stored_report: Report = serde_json::from_slice(&report()?)?;
     let [node] = &stored_report.nodes[..] else {
-        bail!("this host alone is told of: {:?}", stored_report.nodes);
+        bail!(
+            "this host alone is in the report: {:?}",
+            stored_report.nodes
+        );
     };
     assert_eq!(node.origin, Origin::Measured);
     assert_eq!(node.per_hour.map(|price| price.0.micros()), Some(350_000));

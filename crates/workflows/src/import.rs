@@ -459,13 +459,11 @@ struct OpenFile<'a> {
 impl<'a> OpenFile<'a> {
     fn open(source: &Source<'_>, bytes: impl Read + 'a) -> Result<Self, ImportError> {
         let mut content = unpack(bytes)?;
-        let mut lines = match nextflow_report::is_html(content.fill_buf()?) {
-            true => Lines::open(Cursor::new(nextflow_report::to_trace(
-                content,
-                &nextflow::FIELDS,
-            )?))?,
-            false => Lines::of_unpacked(content),
-        };
+        if nextflow_report::is_html(content.fill_buf()?) {
+            let trace = nextflow_report::to_trace(content, &nextflow::FIELDS)?;
+            content = Box::new(Cursor::new(trace));
+        }
+        let mut lines = Lines::from_unpacked(content);
         let first = first_line(&mut lines)?;
         let kind = source.kind.or_else(|| Kind::from_first_line(&first));
         Ok(Self {

@@ -127,9 +127,9 @@ pub(crate) fn cpu_and_memory_are_those_that_wait4_tells() {
         bound || near(peak, expect, 0.02, f64::from(1 << 20)),
         "{peak} bytes, wait4 says {expect}"
     );
-    let switches = steps[2].0.detail.voluntary_switches.expect("told");
+    let switches = steps[2].0.detail.voluntary_switches.expect("a value");
     assert!(switches >= 300, "a shell waits for each: {switches}");
-    let faults = step.detail.minor_faults.expect("told");
+    let faults = step.detail.minor_faults.expect("a value");
     assert!(faults > 1_000, "150 MB came page by page: {faults}");
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn direct_writes_and_reads_are_exact_to_the_byte() {
     assert!(times.contains(&written), "{written} bytes, not {times:?}");
     // Calls on the file, /dev/zero and /dev/null, and some to load programs and to print the
     // result.
-    let io = step.detail.syscall_io.expect("told");
+    let io = step.detail.syscall_io.expect("a value");
     let both = expect.0 * 2;
     assert!((both..both + (1 << 20)).contains(&io.read.0), "{io:?}");
     let calls = u64::from(MIB) * 2;
@@ -182,7 +182,7 @@ pub(crate) fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_
         assert_eq!(detail.user, Some(rustix::process::getuid().as_raw()));
         let held = detail.memory_now.is_some_and(|held| held > Bytes(0));
         assert!(detail.threads >= Some(1) && held, "{detail:?}");
-        detail.cpu_without_progress.expect("told").longest
+        detail.cpu_without_progress.expect("a value").longest
     };
     let (spun, wrote) = (longest(0), longest(1));
     let one_scan = Duration::from_secs(9);

@@ -39,7 +39,7 @@ pub(crate) async fn are_read(account: &Simulated) -> Result<()> {
         (21, 3),
         "on two pages"
     );
-    let used = listed_plans[0].used.context("its use is told")?;
+    let used = listed_plans[0].used.context("its use is known")?;
     assert_eq!(used.per_hour.0.micros(), 375_000);
     assert!(listed_plans[0].until.is_some() && listed_plans[0].region.is_none());
     account.extension("ce/savings-plans", &json!({"plans": []}))?;

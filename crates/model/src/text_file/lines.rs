@@ -84,11 +84,11 @@ impl<'a> Lines<'a> {
     /// # Errors
     /// If the file cannot be read.
     pub fn open(source: impl Read + 'a) -> io::Result<Self> {
-        Ok(Self::of_unpacked(unpack(source)?))
+        Ok(Self::from_unpacked(unpack(source)?))
     }
 
     /// The lines of a file that [`unpack`] opened.
-    pub fn of_unpacked(source: Box<dyn BufRead + 'a>) -> Self {
+    pub fn from_unpacked(source: Box<dyn BufRead + 'a>) -> Self {
         Self {
             source,
             buffer: Vec::new(),

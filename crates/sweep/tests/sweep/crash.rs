@@ -42,7 +42,7 @@ async fn clean_run(world: &World, how: &str) {
     assert_eq!(
         posts.count(),
         1,
-        "{how}: a chat that can be read is told once"
+        "{how}: a chat that can be read gets one message"
     );
     let opened = world.events.sent();
     let opened = opened.iter().filter(|(_, body)| body.contains("opened"));
@@ -52,10 +52,10 @@ async fn clean_run(world: &World, how: &str) {
     let emails = sent
         .iter()
         .filter(|email| email.subject.ends_with("(1 new)"));
-    assert!(emails.count() > 0, "{how}: nobody was told");
+    assert!(emails.count() > 0, "{how}: no email was sent");
     assert!(
         !world.topic.published().is_empty(),
-        "{how}: no program was told"
+        "{how}: nothing was published to the topic"
     );
 }
 

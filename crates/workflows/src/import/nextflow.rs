@@ -24,7 +24,7 @@ pub(super) const NO_TIMES: &str = "the trace has no times, so runs count in the 
     add submit and complete to trace.fields";
 
 /// A part of the note about a trace without requests, which does not matter if another file has them.
-pub(super) const REQUESTS_UNKNOWN: &str = "so what was requested and could be saved is unknown";
+pub(super) const REQUESTS_UNKNOWN: &str = "so the requests and the possible saving are unknown";
 
 /// The fields that are read.
 pub(super) const FIELDS: [&str; 24] = [
@@ -85,6 +85,7 @@ pub(super) struct Trace {
 struct OpenRow {
     number: u64,
     text: String,
+    fields: usize,
 }
 
 struct NextflowColumns {
@@ -217,21 +218,24 @@ impl Trace {
     /// Adds a line to the row of which it is a part. The row is `None` if it goes on, or if the line is the
     /// rest of the row before.
     fn join(&mut self, number: u64, line: &str) -> Option<OpenRow> {
-        let fields = |text: &str| text.split(self.separator).count();
+        let fields = line.split(self.separator).count();
         let row = match self.open_row.take() {
             Some(mut row) => {
                 row.text.push('\n');
                 row.text.push_str(line);
+                // The first field of the line continues the last one of the row.
+                row.fields += fields - 1;
                 row
             }
             None if self.is_rest(line) || line.trim().is_empty() => return None,
             None => OpenRow {
                 number,
                 text: line.to_owned(),
+                fields,
             },
         };
-        let last = fields(&row.text).saturating_sub(1);
-        let goes_on = last + 1 < self.width && self.columns.free_text.contains(&last);
+        let is_in_text = self.columns.free_text.contains(&(row.fields - 1));
+        let goes_on = row.fields < self.width && is_in_text;
         if goes_on && row.text.len() <= MAX_ROW_BYTES {
             self.open_row = Some(row);
             return None;
