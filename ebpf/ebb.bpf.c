@@ -164,28 +164,27 @@ int BPF_PROG(on_free, struct task_struct *task)
 {
 	if (!is_leader(task) || is_kernel_thread(task))
 		return 0;
-	struct ebb_reap *reap = reserve(EBB_REAP, sizeof(*reap));
-	if (!reap)
+	struct ebb_reap *record = reserve(EBB_REAP, sizeof(*record));
+	if (!record)
 		return 0;
-	struct ebb_exit *record = &reap->end;
-	record->head.kind = EBB_REAP;
-	record->head.flags = bpf_core_field_exists(struct task_io_accounting, read_bytes) ? EBB_HAS_IO : 0;
-	record->head.at_ns = bpf_ktime_get_boot_ns();
-	record->head.start_ns = task->start_boottime;
-	record->head.cgroup_id = 0;
-	record->head.tgid = task->tgid;
-	record->head.ppid = 0;
-	copy_name(record->head.comm, task);
+	struct signal_struct *signal = task->signal;
 	bool one_thread = had_one_thread(task, task->se.sum_exec_runtime);
-
 	struct disk disk = disk_of_ended(task, one_thread);
 
-	fill_totals(record, task, &disk);
-	__builtin_memset(&reap->counters, 0, sizeof(reap->counters));
-	add_ended(&reap->counters, task->signal);
-	add_syscall_io(&reap->counters, &disk);
-	fill_delays(&reap->counters, &record->head.flags, task);
-	submit(reap);
+	record->kind = EBB_REAP;
+	record->flags = bpf_core_field_exists(struct task_io_accounting, read_bytes) ? EBB_HAS_IO : 0;
+	record->start_ns = task->start_boottime;
+	record->tgid = task->tgid;
+	record->unused = 0;
+	record->cpu_ns = signal->sum_sched_runtime;
+	record->read_bytes = disk.read_bytes;
+	record->write_bytes = disk.write_bytes;
+	record->maxrss_pages = signal->maxrss;
+	__builtin_memset(&record->counters, 0, sizeof(record->counters));
+	add_ended(&record->counters, signal);
+	add_syscall_io(&record->counters, &disk);
+	fill_delays(&record->counters, &record->flags, task);
+	submit(record);
 	if (!one_thread) {
 		struct process process = process_of(task);
 

@@ -358,12 +358,10 @@ pub enum ProcessEvent {
         /// The kernel's `maxrss`.
         maxrss: Bytes,
     },
-    /// The process was released and its totals are final.
+    /// The process was released and its totals are final. The event has no time.
     Reaped {
         /// The process.
         key: ProcessKey,
-        /// The time.
-        at: BootClock,
         /// The resource use.
         totals: Totals,
         /// The kernel's `maxrss`.

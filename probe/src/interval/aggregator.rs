@@ -35,6 +35,8 @@ pub struct IntervalAggregator {
     pub(crate) sockets: Sockets,
     pub(crate) interval_totals: IntervalTotals,
     pub(crate) began: BootClock,
+    /// The time of the newest scan or end of a process.
+    latest: BootClock,
     sample_period: Duration,
     lost_before: u64,
     ended: Vec<StepUsage>,
@@ -67,6 +69,7 @@ impl IntervalAggregator {
             sockets: Sockets::default(),
             interval_totals: IntervalTotals::new(now),
             began: now,
+            latest: now,
             sample_period,
             lost_before: 0,
             ended: Vec::new(),
@@ -139,6 +142,7 @@ impl IntervalAggregator {
                 peak,
                 maxrss,
             } => {
+                self.latest = self.latest.max(at);
                 let used = self.ensure_known(&process, TaskKind::User);
                 self.account(process.key, &totals, used);
                 self.pass_on_root(&process);
@@ -148,7 +152,6 @@ impl IntervalAggregator {
             }
             ProcessEvent::Reaped {
                 key,
-                at,
                 totals,
                 maxrss,
                 counters,
@@ -156,6 +159,7 @@ impl IntervalAggregator {
                 self.account(key, &totals, UsagePeriod::SinceLastCount);
                 self.account_counters(key, Some(&counters));
                 // Has no effect unless the end event was lost.
+                let at = self.latest.max(key.start);
                 self.process_ended(key, at, None, |entry| entry.peak(None, maxrss));
                 if let Some(entry) = self.processes.remove(key) {
                     self.sockets.process_gone(key, entry.owner);
@@ -179,6 +183,7 @@ impl IntervalAggregator {
 
     /// Records a skipped scan: the node was idle since the previous one.
     pub fn skip_scan(&mut self, at: BootClock) {
+        self.latest = at;
         self.interval_totals
             .skip_scan(at, self.sample_period * SCAN_TOLERANCE);
     }
@@ -193,6 +198,7 @@ impl IntervalAggregator {
         samples: &Samples,
         read: impl Fn(&str, Wanted) -> Reading,
     ) {
+        self.latest = at;
         let since = self
             .interval_totals
             .scan(at, busy, self.sample_period * SCAN_TOLERANCE);

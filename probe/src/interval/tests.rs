@@ -88,10 +88,9 @@ fn ended(process: Process, at_ms: u64, status: ExitStatus, totals: Totals) -> Pr
     }
 }
 
-fn reaped(process: Process, at_ms: u64, totals: Totals) -> ProcessEvent {
+fn reaped(process: Process, totals: Totals) -> ProcessEvent {
     ProcessEvent::Reaped {
         key: process.key,
-        at: at(at_ms),
         totals,
         maxrss: Bytes::mib(50),
         counters: TaskCounters::default(),
@@ -293,7 +292,7 @@ fn a_process_between_two_passes_is_counted_in_full_with_its_last_totals() {
     let mut aggregator = aggregator();
     let bwa = run_in_task(&mut aggregator, 60, 2_000);
     aggregator.event(ended(bwa, 2_500, ExitStatus::Code(0), totals(0, 4096)));
-    aggregator.event(reaped(bwa, 2_600, totals(7, 4096)));
+    aggregator.event(reaped(bwa, totals(7, 4096)));
     scan(&mut aggregator, 11_000, &[sample(daemon(), 520, 1)]);
     let interval = aggregator.close(at(11_000), 0, None);
     assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(7)));
@@ -526,6 +525,21 @@ fn the_network_is_the_workloads_and_unknown_where_it_was_not_seen() {
 }
 
 #[test]
+fn a_process_without_an_end_event_ended_at_the_last_known_time() {
+    let mut aggregator = aggregator();
+    let lost = run_in_task(&mut aggregator, 60, 2_000);
+    let other = process(61, 1_500, 50, ROOT_CGROUP, "sh");
+    aggregator.event(exec(other));
+    aggregator.event(ended(other, 2_500, ExitStatus::Code(0), totals(1, 0)));
+    aggregator.event(reaped(lost, totals(7, 0)));
+    scan(&mut aggregator, 11_000, &[sample(daemon(), 500, 1)]);
+    let steps = aggregator.take_ended();
+    let step = steps.iter().find(|step| step.id.key == TASK);
+    let found = step.map(|step| (step.observed, step.cpu));
+    assert_eq!(found, Some((at(2_500), CpuTime::from_millis(7))));
+}
+
+#[test]
 fn a_pass_that_is_ahead_of_the_ring_counts_no_process_twice() {
     let mut aggregator = aggregator();
     let bwa = process(60, 2_000, 50, TASK_CGROUP, "bwa");
@@ -537,7 +551,7 @@ fn a_pass_that_is_ahead_of_the_ring_counts_no_process_twice() {
     aggregator.event(ProcessEvent::Forked(bwa));
     aggregator.event(exec(bwa));
     aggregator.event(ended(bwa, 12_000, ExitStatus::Code(0), totals(150, 0)));
-    aggregator.event(reaped(bwa, 12_001, totals(160, 0)));
+    aggregator.event(reaped(bwa, totals(160, 0)));
     scan(&mut aggregator, 21_000, &[sample(daemon(), 500, 1)]);
     let interval = aggregator.close(at(21_000), 0, None);
     assert_eq!(interval.workload.processes_started, 1);
@@ -604,7 +618,7 @@ fn an_incomplete_pass_ends_no_process_and_is_counted() {
     let running = aggregator.close(at(100_000), 0, None).running;
     assert_eq!(running.iter().map(|step| step.processes).sum::<u64>(), 1);
     aggregator.event(ended(bwa, 101_000, ExitStatus::Code(0), totals(1, 0)));
-    aggregator.event(reaped(bwa, 101_001, totals(1, 0)));
+    aggregator.event(reaped(bwa, totals(1, 0)));
     scan(&mut aggregator, 111_000, &[sample(daemon(), 500, 1)]);
     assert_eq!(aggregator.take_ended().len(), 1);
 }

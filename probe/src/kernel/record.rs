@@ -64,36 +64,37 @@ impl RawHead {
         let has_namespaces = self.flags & HAS_NAMESPACES != 0;
         has_namespaces.then_some(Namespaces::from_bits(self.flags / OWN_NAMESPACE))
     }
+}
 
-    pub(super) fn totals(&self, cpu_ns: u64, read_bytes: u64, write_bytes: u64) -> Totals {
-        Totals {
-            cpu: CpuTime(cpu_ns),
-            disk: (self.flags & HAS_IO != 0).then_some(DiskBytes {
-                read: Bytes(read_bytes),
-                written: Bytes(write_bytes),
-            }),
-        }
+/// `flags` are those of the record.
+pub(super) fn totals(flags: u32, cpu_ns: u64, read_bytes: u64, write_bytes: u64) -> Totals {
+    Totals {
+        cpu: CpuTime(cpu_ns),
+        disk: (flags & HAS_IO != 0).then_some(DiskBytes {
+            read: Bytes(read_bytes),
+            written: Bytes(write_bytes),
+        }),
     }
+}
 
-    pub(super) fn counters(&self, raw: &RawTaskCounters) -> TaskCounters {
-        let counted =
-            |flag: u32, ns: u64| (self.flags & flag != 0).then(|| Duration::from_nanos(ns));
-        TaskCounters {
-            user_ticks: CpuTime(raw.user_ns),
-            system_ticks: CpuTime(raw.system_ns),
-            voluntary: raw.voluntary,
-            involuntary: raw.involuntary,
-            minor_faults: raw.minor_faults,
-            major_faults: raw.major_faults,
-            run_queue: counted(HAS_RUN_QUEUE, raw.run_queue_ns),
-            disk_delay: counted(HAS_DISK_DELAY, raw.disk_delay_ns),
-            syscall_io: (self.flags & HAS_IO != 0).then_some(SyscallIo {
-                read: Bytes(raw.syscall_read_bytes),
-                written: Bytes(raw.syscall_write_bytes),
-                read_calls: raw.read_calls,
-                write_calls: raw.write_calls,
-            }),
-        }
+/// `flags` are those of the record.
+pub(super) fn counters(flags: u32, raw: &RawTaskCounters) -> TaskCounters {
+    let counted = |flag: u32, ns: u64| (flags & flag != 0).then(|| Duration::from_nanos(ns));
+    TaskCounters {
+        user_ticks: CpuTime(raw.user_ns),
+        system_ticks: CpuTime(raw.system_ns),
+        voluntary: raw.voluntary,
+        involuntary: raw.involuntary,
+        minor_faults: raw.minor_faults,
+        major_faults: raw.major_faults,
+        run_queue: counted(HAS_RUN_QUEUE, raw.run_queue_ns),
+        disk_delay: counted(HAS_DISK_DELAY, raw.disk_delay_ns),
+        syscall_io: (flags & HAS_IO != 0).then_some(SyscallIo {
+            read: Bytes(raw.syscall_read_bytes),
+            written: Bytes(raw.syscall_write_bytes),
+            read_calls: raw.read_calls,
+            write_calls: raw.write_calls,
+        }),
     }
 }
 
@@ -114,6 +115,10 @@ fn read<T: Pod>(bytes: &[u8]) -> Option<T> {
 /// One record of the ring buffer; `None` if its kind or size is unknown, which does not happen with
 /// the matching eBPF object.
 pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
+    // Each record begins with its kind.
+    if read::<u32>(bytes)? == REAP {
+        return Some(reaped(&read(bytes)?));
+    }
     let head: RawHead = read(bytes)?;
     Some(match head.kind {
         FORK => ProcessEvent::Forked(head.process()),
@@ -138,19 +143,6 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
             }
         }
         EXIT => ended(&head, &read(bytes)?),
-        REAP => {
-            let RawReap {
-                end: exit,
-                counters,
-            } = read(bytes)?;
-            ProcessEvent::Reaped {
-                key: head.process().key,
-                at: BootClock::from_nanos(head.at_ns),
-                totals: head.totals(exit.cpu_ns, exit.read_bytes, exit.write_bytes),
-                maxrss: pages(exit.maxrss_pages),
-                counters: head.counters(&counters),
-            }
-        }
         OOM => ProcessEvent::OutOfMemory { pid: head.tgid },
         SOCKET => ProcessEvent::SocketEnded(read::<RawSocket>(bytes)?.into()),
         CGROUP => ProcessEvent::CgroupMade {
@@ -166,9 +158,21 @@ fn ended(head: &RawHead, exit: &RawExit) -> ProcessEvent {
         process: head.process(),
         at: BootClock::from_nanos(head.at_ns),
         status: ExitStatus::from_kernel(exit.exit_code),
-        totals: head.totals(exit.cpu_ns, exit.read_bytes, exit.write_bytes),
+        totals: totals(head.flags, exit.cpu_ns, exit.read_bytes, exit.write_bytes),
         peak: (head.flags & HAS_MM != 0).then(|| pages(exit.rss_pages.max(exit.hiwater_pages))),
         maxrss: pages(exit.maxrss_pages),
+    }
+}
+
+fn reaped(reap: &RawReap) -> ProcessEvent {
+    ProcessEvent::Reaped {
+        key: ProcessKey {
+            pid: reap.tgid,
+            start: BootClock::from_nanos(reap.start_ns),
+        },
+        totals: totals(reap.flags, reap.cpu_ns, reap.read_bytes, reap.write_bytes),
+        maxrss: pages(reap.maxrss_pages),
+        counters: counters(reap.flags, &reap.counters),
     }
 }
 

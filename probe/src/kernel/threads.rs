@@ -102,19 +102,21 @@ struct Group {
 
 impl Group {
     fn add(&mut self, task: &RawTask, classifier: &WaitClassifier) {
+        let flags = task.head.flags;
         let state = state(task, classifier);
-        self.lacks_names |= state.is_none() && task.head.flags & HAS_STACK != 0;
+        self.lacks_names |= state.is_none() && flags & HAS_STACK != 0;
         self.state = self.state.into_iter().chain(state).min();
-        self.add_counters(&task.head.counters(&task.counters));
-        if task.head.flags & ZOMBIE == 0 {
+        self.add_counters(&record::counters(flags, &task.counters));
+        if flags & ZOMBIE == 0 {
             self.living_threads += 1;
         }
-        self.totals.add(
-            &task
-                .head
-                .totals(task.cpu_ns, task.read_bytes, task.write_bytes),
-        );
-        if task.head.flags & HAS_MM != 0 {
+        self.totals.add(&record::totals(
+            flags,
+            task.cpu_ns,
+            task.read_bytes,
+            task.write_bytes,
+        ));
+        if flags & HAS_MM != 0 {
             self.resident = Some(Resident {
                 anon: record::pages(task.anon_pages),
                 file: record::pages(task.file_pages),
@@ -122,8 +124,9 @@ impl Group {
                 high_water: record::pages(task.hiwater_pages),
             });
         }
-        if task.head.flags & THREAD == 0 {
-            self.totals.add(&task.head.totals(
+        if flags & THREAD == 0 {
+            self.totals.add(&record::totals(
+                flags,
                 task.ended_cpu_ns,
                 task.ended_read_bytes,
                 task.ended_write_bytes,

@@ -29,7 +29,7 @@ fn gpu_sample(processes: &[(u32, u32, bool)]) -> GpuSample {
 fn end(aggregator: &mut IntervalAggregator, process: Process, at_ms: u64) {
     let status = ExitStatus::Code(0);
     aggregator.event(ended(process, at_ms, status, totals(10, 0)));
-    aggregator.event(reaped(process, at_ms, totals(10, 0)));
+    aggregator.event(reaped(process, totals(10, 0)));
 }
 
 fn check_gpu(step: &StepUsage, held: u64, busy_ms: u64) {

@@ -177,7 +177,7 @@ fn local_jobs_are_tasks_of_the_workflow_that_started_them() {
     assert_eq!(aggregator.label(launcher, &request(71, "map")), Ok(()));
     // The request for a short process comes after its end.
     aggregator.event(ended(shell(72), 3_300, ExitStatus::Code(0), totals(1, 0)));
-    aggregator.event(reaped(shell(72), 3_301, totals(1, 0)));
+    aggregator.event(reaped(shell(72), totals(1, 0)));
     assert_eq!(aggregator.label(launcher, &request(72, "sort")), Ok(()));
     // A process inside of a task, one that no event contains, and one of somebody else.
     let refused = |pid| Err(Refusal::NotStarter(pid));
