@@ -214,7 +214,29 @@ trait Parser {
     }
 
     /// Notes about data that the file lacks, for readers of the recommendations.
-    fn notes(&self) -> Vec<String>;
+    fn notes(&self) -> Vec<Note>;
+}
+
+/// A note about data that a file lacks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Note {
+    text: String,
+    matters: Matters,
+}
+
+/// When a reader of the recommendations needs a note.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Matters {
+    Always,
+    WithSeveralRuns,
+    WithoutRequests,
+}
+
+impl From<String> for Note {
+    fn from(text: String) -> Self {
+        let matters = Matters::Always;
+        Self { text, matters }
+    }
 }
 
 /// A use of the records of a file.
@@ -331,7 +353,7 @@ pub struct Import {
     fold: Fold,
     naming: FileNaming,
     snakefile: Option<Snakefile>,
-    notes: BTreeSet<String>,
+    notes: BTreeSet<Note>,
     records: u64,
     skipped: u64,
 }
@@ -417,12 +439,13 @@ impl Import {
             request.cores.is_some() && request.memory.is_some()
         };
         let knows_requests = steps.iter().all(has_requests);
-        let is_of_use = |note: &String| match note {
-            note if note == nextflow::NO_TIMES => has_several,
-            note if note.contains(nextflow::REQUESTS_UNKNOWN) => !knows_requests,
-            _ => true,
+        let is_of_use = |note: &Note| match note.matters {
+            Matters::Always => true,
+            Matters::WithSeveralRuns => has_several,
+            Matters::WithoutRequests => !knows_requests,
         };
         let notes = self.notes.into_iter().filter(is_of_use);
+        let notes = notes.map(|note| note.text);
         Imported {
             steps,
             runs,

@@ -17,14 +17,7 @@ use super::record::{
     BadLine, Column, Ending, Header, Record, Row, counted_lines, excerpt, identity_of,
     killed_if_used_little,
 };
-use super::{ImportError, Parser, Sink};
-
-/// The note about a trace without times, which matters only with several runs.
-pub(super) const NO_TIMES: &str = "the trace has no times, so runs count in the order of their files; \
-    add submit and complete to trace.fields";
-
-/// A part of the note about a trace without requests, which does not matter if another file has them.
-pub(super) const REQUESTS_UNKNOWN: &str = "so the requests and the possible saving are unknown";
+use super::{ImportError, Matters, Note, Parser, Sink};
 
 /// The fields that are read.
 pub(super) const FIELDS: [&str; 24] = [
@@ -78,7 +71,7 @@ pub(super) struct Trace {
     /// The start of a row that contains line ends.
     open_row: Option<OpenRow>,
     /// Notes about the headers so far.
-    lacking: BTreeSet<String>,
+    lacking: BTreeSet<Note>,
 }
 
 /// The lines of a row so far.
@@ -299,21 +292,20 @@ impl Parser for Trace {
         }
     }
 
-    fn notes(&self) -> Vec<String> {
-        let mut notes: Vec<String> = self.lacking.iter().cloned().collect();
+    fn notes(&self) -> Vec<Note> {
+        let mut notes: Vec<Note> = self.lacking.iter().cloned().collect();
         let tasks = |count| counted_lines(count, ("task", "tasks"));
         if self.open_tasks > 0 {
-            notes.push(format!(
-                "skipped {} that did not end yet",
-                tasks(self.open_tasks)
-            ));
+            let skipped = tasks(self.open_tasks);
+            notes.push(format!("skipped {skipped} that did not end yet").into());
         }
         if self.cached > 0 {
-            notes.push(format!(
+            let note = format!(
                 "skipped {} with the result of an earlier run, which have no hash or no run time here; \
                  import the trace of that run",
                 tasks(self.cached)
-            ));
+            );
+            notes.push(note.into());
         }
         notes
     }
@@ -365,30 +357,40 @@ impl NextflowColumns {
     }
 
     /// Notes about missing columns.
-    fn lacking(&self) -> BTreeSet<String> {
+    fn lacking(&self) -> BTreeSet<Note> {
         let mut notes = BTreeSet::new();
         if !self.memory.is_there() || !self.cpus.is_there() {
             let lacking = [self.cpus, self.memory];
             let lacking = lacking.iter().filter(|column| !column.is_there());
             let lacking: Vec<&str> = lacking.map(|column| column.name).collect();
-            notes.insert(format!(
-                "the trace has no column {}, {REQUESTS_UNKNOWN}; \
-                 add cpus, memory and attempt to trace.fields, or import the report of the same run \
-                 (-with-report), which has them",
-                lacking.join(" or ")
-            ));
+            notes.insert(Note {
+                text: format!(
+                    "the trace has no column {}, so the requests and the possible saving are unknown; \
+                     add cpus, memory and attempt to trace.fields, or import the report of the same \
+                     run (-with-report), which has them",
+                    lacking.join(" or ")
+                ),
+                // Another file may have them.
+                matters: Matters::WithoutRequests,
+            });
         } else if !self.attempt.is_there() {
-            notes.insert(
-                "the trace has no column attempt; retries are recognized by their names only"
-                    .to_owned(),
-            );
+            let note =
+                "the trace has no column attempt; retries are recognized by their names only";
+            notes.insert(note.to_owned().into());
         }
         let times = [self.submit, self.start, self.complete];
         if times.iter().all(|column| !column.is_there()) {
-            notes.insert(NO_TIMES.to_owned());
+            notes.insert(Note {
+                text:
+                    "the trace has no times, so runs count in the order of their files; add submit \
+                       and complete to trace.fields"
+                        .to_owned(),
+                matters: Matters::WithSeveralRuns,
+            });
         }
         if !self.peak_rss.is_there() && !self.rss.is_there() {
-            notes.insert("the trace has no memory data; add peak_rss to trace.fields".to_owned());
+            let note = "the trace has no memory data; add peak_rss to trace.fields";
+            notes.insert(note.to_owned().into());
         }
         notes
     }

@@ -21,7 +21,7 @@ use super::record::{
     killed_if_used_little,
 };
 use super::slurm_gpus::{self, GpuTimes};
-use super::{ImportError, Parser, Sink};
+use super::{ImportError, Note, Parser, Sink};
 
 /// Slurm's exit status of a step that its cgroup killed for lack of memory.
 const OUT_OF_MEMORY: i64 = 125;
@@ -507,7 +507,7 @@ impl Parser for Accounting {
         self.close(sink);
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         let mut notes: Vec<String> = self.notes.iter().map(|note| (*note).to_owned()).collect();
         let jobs = |count| counted_lines(count, ("job", "jobs"));
         if self.open_jobs > 0 {
@@ -557,7 +557,7 @@ impl Parser for Accounting {
                 jobs(self.unsampled)
             ));
         }
-        notes
+        notes.into_iter().map(Note::from).collect()
     }
 }
 

@@ -17,7 +17,7 @@ use super::python_literal::dictionary;
 use super::quantity::{busy, cores, mebibytes, number, percent, plain_seconds};
 use super::record::{BadLine, Column, Header, Record, Row, excerpt, is_unknown};
 use super::snakefile::{RuleRequest, Snakefile};
-use super::{ImportError, Parser, Sink, Source};
+use super::{ImportError, Note, Parser, Sink, Source};
 
 /// A shorter job is sampled only once, at its start.
 ///
@@ -246,12 +246,13 @@ impl Parser for Benchmark {
         }
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         vec![
             "Snakemake takes samples every 30 seconds after the first 15, and none at the end. So \
              benchmark files do not contain shorter peaks of memory. The CPU time counts if at \
              most a quarter of the job was after its last sample"
-                .to_owned(),
+                .to_owned()
+                .into(),
         ]
     }
 }

@@ -9,7 +9,7 @@ use ebb_telemetry::step::Requested;
 use super::job_name::{JobName, nextflow_hash};
 use super::quantity::{cores, is_local, slurm_time, whole};
 use super::record::{BadLine, Column, Header, Record, Row};
-use super::{ImportError, Parser, Sink};
+use super::{ImportError, Note, Parser, Sink};
 
 /// Reads the output of squeue.
 pub(super) struct Queue {
@@ -101,7 +101,7 @@ impl Parser for Queue {
 
     fn finish(&mut self, _: &mut Sink<'_>) {}
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         Vec::new()
     }
 }
