@@ -107,6 +107,12 @@ class Lister(unittest.TestCase):
         self._write("workflow/Snakefile", head + "".join(rules))
         self._check(expect)
 
+    def test_a_size_replaces_the_megabytes_of_a_default(self):
+        rule = 'rule {0}:\n    output: "{0}"\n    resources: {1}\n    shell: "true"\n'
+        self._write("workflow/Snakefile", rule.format("a", "mem='16GB'") + rule.format("b", "mem_mb=16000"))
+        self._write("p/config.yaml", "default-resources:\n  - mem_mb=1000\nset-resources:\n  b:\n    mem: 32GB\n")
+        self._check({"a": (1, 16000, None, None), "b": (1, 32000, None, None)}, "--profile=p")
+
     def test_the_file_of_a_profile_depends_on_the_release(self):
         self._write("workflow/Snakefile", _RULES)
         for name, threads in (("config.yaml", 3), ("config.v8+.yaml", 4), ("config.v99+.yaml", 5)):

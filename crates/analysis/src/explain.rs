@@ -464,7 +464,7 @@ mod tests {
     /// Answer to the last question, and the result that this answer supports.
     fn last(world: &World, id: &str) -> (String, Speaks) {
         let explained = explain(&world.facts(), id);
-        let check = explained.checks.last().expect("a question was requested");
+        let check = explained.checks.last().expect("a question was put");
         (check.value.clone(), check.speaks)
     }
 
@@ -500,7 +500,7 @@ mod tests {
             assert!(explained.what.is_some(), "{id} is known");
             let of_rule = |check: &&Check| check.rule == expect.0;
             let last = explained.checks.iter().rfind(of_rule);
-            let last = last.expect("the rule was requested");
+            let last = last.expect("a check of the rule");
             assert_eq!((&*last.question, last.speaks), (expect.1, expect.2), "{id}");
             let found = explained.findings.iter().find(|f| f.kind == expect.0);
             assert_eq!(found.is_some(), expect.2 == Speaks::ForWaste, "{id}");
@@ -618,7 +618,7 @@ mod tests {
             // The rules about steps ask questions about a container too.
             let first = explanation.checks[0].rule;
             let last = explanation.checks.iter().rfind(|check| check.rule == first);
-            let last = last.expect("it was requested");
+            let last = last.expect("a check");
             assert_eq!((last.value.as_str(), last.speaks), expect, "{id}");
             assert!(
                 explanation

@@ -78,6 +78,17 @@ impl Gap {
         format!("account {account} {scope}")
     }
 
+    /// The scope of data from one sender.
+    pub fn of_sender(name: &str) -> String {
+        format!("{INGESTION}: {name}")
+    }
+
+    /// Whether data from nodes are missing, of all senders or of one.
+    pub fn is_of_ingestion(&self) -> bool {
+        let rest = self.scope.strip_prefix(INGESTION);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(": "))
+    }
+
     /// The scope of an account that could not be accessed with this call.
     pub fn not_entered(account: &AccountId, call: &str) -> String {
         format!("account {account}: {call}")

@@ -280,9 +280,5 @@ fn what_has_the_same_name_in_two_accounts_is_two() {
     let runs: Vec<u32> = report.steps.iter().map(|step| step.samples).collect();
     assert_eq!(runs, [25, 25]);
     let explanation = explain::explain(&world.facts(), found[2]);
-    assert_eq!(
-        explanation.findings.len(),
-        1,
-        "of the account that was requested for"
-    );
+    assert_eq!(explanation.findings.len(), 1, "of the requested account");
 }

@@ -4,7 +4,6 @@
 use ebb_model::report::Report;
 use ebb_model::report::probe_problem::{GROWN_SPOOL, ProbeProblem, WRONG_CLOCK_SECONDS};
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
-use ebb_model::visibility_gap::INGESTION;
 use ebb_report::remediation::of_gap;
 use ebb_telemetry::safe_text::counted;
 use jiff::{SignedDuration, Timestamp};
@@ -260,15 +259,16 @@ fn rights(report: &Report) -> Vec<Check> {
     checks
 }
 
-/// Whether the last sweep read all that the probes had sent.
+/// Whether the last sweep read all that the probes had sent to its queue. With several shards, the report
+/// contains the gaps of the first one only.
 fn queue(report: &Report) -> Vec<Check> {
     let name = "queue";
-    let gaps = report.gaps.iter().filter(|gap| gap.scope == INGESTION);
+    let gaps = report.gaps.iter().filter(|gap| gap.is_of_ingestion());
     let mut checks: Vec<Check> = gaps
         .map(|gap| Check::limited(name, &gap.reason).with_remedy(QUEUE_REMEDY))
         .collect();
     if checks.is_empty() {
-        let detail = "the last sweep read all messages of the probes, and refused none";
+        let detail = "the sweep of the report read all messages of its queue, and refused none";
         checks.push(Check::ok(name, detail));
     }
     checks
@@ -421,7 +421,7 @@ fn messages(facts: &DeploymentFacts) -> Check {
 mod tests {
     use ebb_cloud::endpoint::Endpoint;
     use ebb_model::report::Totals;
-    use ebb_model::visibility_gap::Gap;
+    use ebb_model::visibility_gap::{Gap, INGESTION};
     use ebb_report::report_file;
     use ebb_telemetry::identity::NodeId;
     use ebb_telemetry::origin::Origin;
@@ -548,6 +548,11 @@ mod tests {
             report_of(f).gaps.push(gap);
         };
         check(&refused, "queue", Limited, "3 messages");
+        let quota = |f: &mut DeploymentFacts| {
+            let gap = Gap::new(Gap::of_sender("i-1"), "a sender exceeded its quota");
+            report_of(f).gaps.push(gap);
+        };
+        check(&quota, "queue", Limited, "quota");
         let failed = |f: &mut DeploymentFacts| {
             let failed = vec![("slack".to_owned(), "HTTP 404".to_owned())];
             let reached = Vec::new();

@@ -225,7 +225,7 @@ impl Folding {
         let mut reasons = Vec::new();
         if self.stopped_early {
             reasons.push(
-                "time ran out before all messages and objects were read; the next sweep continues, and the \
+                "a limit of time or size ended the reading of messages and objects; the next sweep continues, and the \
                  newest activity is missing here"
                     .to_owned(),
             );
@@ -539,7 +539,7 @@ mod tests {
         assert_eq!(
             reasons,
             [
-                "time ran out before all messages and objects were read; the next sweep continues, and the \
+                "a limit of time or size ended the reading of messages and objects; the next sweep continues, and the \
                  newest activity is missing here",
                 "1 message or object could not be read, moved or deleted; the log of the sweep names each, and \
                  the next sweep tries again",

@@ -113,7 +113,7 @@ impl Excesses {
 impl Excess {
     fn gap(&self, name: &str) -> Gap {
         Gap::new(
-            format!("ingestion: {name}"),
+            Gap::of_sender(name),
             format!(
                 "a sender exceeded its quota: {} messages or objects wait for the next sweep, {} \
                  messages were deleted unread",

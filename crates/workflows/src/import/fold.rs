@@ -371,14 +371,27 @@ impl Fold {
     }
 }
 
-/// Number of tasks from the first on that have at most this many attempts together.
-fn fitting(tasks: &[Vec<Attempt>], most: usize) -> usize {
-    let mut attempts = 0;
-    let fits = |task: &&Vec<Attempt>| {
-        attempts += task.len();
-        attempts <= most
-    };
-    tasks.iter().take_while(fits).count()
+/// Keeps the first attempt of a task and those with the greatest needs, [`LARGEST_OLDER`] in all.
+fn cut(mut task: Vec<Attempt>) -> Vec<Attempt> {
+    if task.len() > LARGEST_OLDER {
+        task.sort_by_key(|one| (one.number > 1, Reverse(one.greatest_need())));
+        task.truncate(LARGEST_OLDER);
+    }
+    task
+}
+
+/// Moves tasks to the result, from the first on, while all their attempts fit. A task that does not
+/// fit stays.
+fn take_fitting(tasks: &mut Vec<Vec<Attempt>>, most: usize) -> Vec<Attempt> {
+    let mut taken = Vec::with_capacity(most);
+    tasks.retain_mut(|task| {
+        let fits = taken.len() + task.len() <= most;
+        if fits {
+            taken.append(task);
+        }
+        !fits
+    });
+    taken
 }
 
 fn next_number(earlier: &[Attempt]) -> u32 {
@@ -608,13 +621,13 @@ impl StepRecords {
             let times = task.iter().map(|one| (one.observed_at, one.task));
             times.min()
         };
-        let mut newest: Vec<Vec<Attempt>> = by_task.into_values().collect();
-        newest.sort_by_key(|task| Reverse(time(task)));
-        let mut older = newest.split_off(fitting(&newest, MAX_RUNS - LARGEST_OLDER));
+        let mut tasks: Vec<Vec<Attempt>> = by_task.into_values().map(cut).collect();
+        tasks.sort_by_key(|task| Reverse(time(task)));
+        self.attempts = take_fitting(&mut tasks, MAX_RUNS - LARGEST_OLDER);
         let need = |task: &Vec<Attempt>| task.iter().map(Attempt::greatest_need).max();
-        older.sort_by_key(|task| Reverse((need(task), time(task))));
-        older.truncate(fitting(&older, LARGEST_OLDER));
-        self.attempts = newest.into_iter().chain(older).flatten().collect();
+        tasks.sort_by_key(|task| Reverse((need(task), time(task))));
+        self.attempts
+            .extend(take_fitting(&mut tasks, LARGEST_OLDER));
     }
 
     fn finish(self, runs: &PipelineRuns) -> ImportedStep {

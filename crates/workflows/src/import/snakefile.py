@@ -346,13 +346,18 @@ def memory_mb(resources):
     if "mem_mb_per_cpu" in resources and number(resources["mem_mb_per_cpu"]) is None:
         # The memory per core is what counts, and it is unknown.
         return None
+    mem = plain(resources.get("mem"))
+    sizes = [name for name in resources if name in ("mem", "mem_mb")]
+    # Snakemake 7 and 8 read them in this order, and a text in mem replaces mem_mb.
+    is_replaced = sizes == ["mem_mb", "mem"] and not isinstance(mem, (int, float))
+    if is_replaced:
+        return megabytes_of_text(mem) if isinstance(mem, str) else None
     mb = number(resources.get("mem_mb"))
     if mb is not None:
         return mb
     mib = number(resources.get("mem_mib"))
     if mib is not None:
         return mib * 1.048576
-    mem = plain(resources.get("mem"))
     if mem is not None:
         return megabytes_of_text(mem) if isinstance(mem, str) else number(mem)
     gb = number(resources.get("mem_gb"))

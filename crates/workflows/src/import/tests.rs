@@ -244,6 +244,26 @@ fn retries_are_no_first_attempts_also_with_more_tasks_than_are_kept() {
 }
 
 #[test]
+fn a_task_with_many_attempts_does_not_displace_large_peaks() {
+    let mut all: Vec<Task> = (0..500)
+        .map(|number| Task {
+            peak: if number < 8 { "6 GB" } else { "1 GB" }.to_owned(),
+            ..Task::well(number, &format!("ALN (s{number})"))
+        })
+        .collect();
+    all.extend((1..=11).map(|attempt| Task {
+        peak: "7 GB".to_owned(),
+        attempt,
+        ..match attempt {
+            11 => Task::well(8, "ALN (s8)"),
+            _ => Task::failed(8, "ALN (s8)", "1"),
+        }
+    }));
+    let step = read(&all).only();
+    assert!(step.should_ask.memory > Some(Bytes::gib(6)), "{step:?}");
+}
+
+#[test]
 fn why_an_attempt_failed_shows_in_its_status_and_its_retry() {
     let check = |exit: &'static str, memory: &'static str, peak: &str, expect: FailureKind| {
         let first = Task::failed(1, "CALL (a)", exit);

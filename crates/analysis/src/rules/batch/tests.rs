@@ -176,7 +176,7 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
             (None, None) => "well".to_owned(),
         };
         let checks = explain::explain(&world.facts(), &id).checks;
-        let last = checks.last().expect("it was requested").speaks;
+        let last = checks.last().expect("a check").speaks;
         let expected = match (expect.0, outcome.as_str()) {
             (0, "well") => Speaks::Against,
             (0, _) => Speaks::Unknown,

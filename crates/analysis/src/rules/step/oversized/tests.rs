@@ -162,7 +162,7 @@ fn the_last_question_about_a_step_is_the_one_that_decides() {
         let explained = explain::explain(&world.facts(), "align-def");
         let of_rule = |check: &&Check| check.rule == crate::rules::step::oversized::KIND;
         let last = explained.checks.iter().rfind(of_rule);
-        let last = last.expect("it was requested");
+        let last = last.expect("a check");
         assert_eq!((&*last.question, last.speaks), (question, speaks));
         let is_found = !explained.findings.is_empty();
         assert_eq!(is_found, speaks == Speaks::ForWaste);
