@@ -112,6 +112,10 @@ class Lister(unittest.TestCase):
         self._write("workflow/Snakefile", rule.format("a", "mem='16GB'") + rule.format("b", "mem_mb=16000"))
         self._write("p/config.yaml", "default-resources:\n  - mem_mb=1000\nset-resources:\n  b:\n    mem: 32GB\n")
         self._check({"a": (1, 16000, None, None), "b": (1, 32000, None, None)}, "--profile=p")
+        for python in _PYTHONS:
+            listing = json.loads(self._run(python, "--profile=p").stdout)
+            is_old = listing["snakemake"] < "9"
+            self.assertEqual(any("write mem_mb" in note for note in listing["notes"]), is_old, listing)
 
     def test_the_file_of_a_profile_depends_on_the_release(self):
         self._write("workflow/Snakefile", _RULES)

@@ -4,6 +4,7 @@
 //! earlier ones, and only the newest tasks are kept. The operation is commutative,
 //! associative and idempotent, so that a profile can be rebuilt from the lake in any order.
 
+pub mod attempts;
 pub mod failure;
 pub mod sample;
 pub mod tasks;

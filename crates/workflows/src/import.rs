@@ -650,8 +650,12 @@ impl Imported {
             {
                 limit.should_ask = limit.should_ask.max(limit.asks);
             }
-            if step.has_memory_per_core {
+            let asks = advice.asks.memory;
+            let grows = asks.is_some() && advice.should_ask.memory > asks;
+            if step.has_memory_per_core || step.has_whole_nodes && !grows {
                 keep_request(&mut advice, &need);
+            } else if step.has_whole_nodes {
+                advice.should_ask.cores = advice.asks.cores;
             }
             advice.usage = Some(step.totals);
             advice.failures.clone_from(&step.failures);

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::advice::sized_request::SizedRequest;
 use crate::policy::Policy;
 use crate::policy::step::StepPolicy;
+use crate::step_profile::attempts::{self, NamedAttempt};
 use crate::step_profile::failure::{FailureCount, FailureKind};
 use crate::step_profile::sample::Sample;
 use crate::step_profile::{Run, RunKey, StepProfile};
@@ -33,11 +34,12 @@ const NEARLY_ALL_PERCENT: usize = 90;
 pub struct AttemptRecord {
     /// The pipeline run, or the day if no run is known.
     pub pipeline_run: String,
-    /// The task id, equal for all attempts and unique in its run and step.
+    /// The id or the name of the task, equal for all its attempts. Several tasks of a run and step may
+    /// have one name.
     pub task: String,
     /// The sample or input that it processed; `None` when unknown.
     pub sample: Option<String>,
-    /// The number of the attempt, from 1.
+    /// The number of the attempt, from 1; 0 when unknown.
     pub attempt: u32,
     /// The exit status; `None` without one.
     pub exit_status: Option<i64>,
@@ -120,6 +122,14 @@ impl PresentRequest {
 /// A task with its attempts in order; at least one attempt.
 pub(crate) struct TaskAttempts<'a> {
     attempts: Vec<&'a Run>,
+}
+
+impl<'a> From<&'a Run> for TaskAttempts<'a> {
+    fn from(only: &'a Run) -> Self {
+        Self {
+            attempts: vec![only],
+        }
+    }
 }
 
 impl<'a> TaskAttempts<'a> {
@@ -265,6 +275,15 @@ impl Run {
             .map_or(0, |record| record.parallel_tasks)
     }
 
+    fn named(&self) -> NamedAttempt {
+        NamedAttempt {
+            number: self.record.as_ref().map_or(0, |record| record.attempt),
+            started: self.started_at,
+            ended: self.observed_at,
+            failed: self.failure().is_some(),
+        }
+    }
+
     fn sample_name(&self) -> Option<&str> {
         self.record.as_ref()?.sample.as_deref()
     }
@@ -295,29 +314,28 @@ impl Run {
 impl StepProfile {
     /// Its tasks in order of time, the newest last.
     pub(crate) fn tasks(&self) -> Vec<TaskAttempts<'_>> {
-        let mut order: Vec<TaskAttempts<'_>> = Vec::new();
-        let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for run in self.by_time() {
-            let Some(record) = &run.record else {
-                order.push(TaskAttempts {
-                    attempts: vec![run],
-                });
-                continue;
-            };
-            let key = (record.pipeline_run.as_str(), record.task.as_str());
-            let index = *known.entry(key).or_insert_with(|| {
-                order.push(TaskAttempts {
-                    attempts: Vec::new(),
-                });
-                order.len() - 1
-            });
-            order[index].attempts.push(run);
+        let mut tasks: Vec<(usize, TaskAttempts<'_>)> = Vec::new();
+        let mut by_name: BTreeMap<(&str, &str), Vec<(usize, &Run)>> = BTreeMap::new();
+        for (position, run) in self.by_time().into_iter().enumerate() {
+            match &run.record {
+                Some(record) => {
+                    let name = (record.pipeline_run.as_str(), record.task.as_str());
+                    by_name.entry(name).or_default().push((position, run));
+                }
+                None => tasks.push((position, TaskAttempts::from(run))),
+            }
         }
-        let attempt = |run: &&Run| run.record.as_ref().map_or(1, |record| record.attempt);
-        for task in &mut order {
-            task.attempts.sort_by_key(attempt);
+        for runs in by_name.into_values() {
+            let attempts: Vec<NamedAttempt> = runs.iter().map(|(_, run)| run.named()).collect();
+            for indices in attempts::by_task(&attempts) {
+                let of_task = || indices.iter().map(|index| runs[*index]);
+                let first = of_task().map(|(position, _)| position).min();
+                let attempts = of_task().map(|(_, run)| run).collect();
+                tasks.push((first.unwrap_or(0), TaskAttempts { attempts }));
+            }
         }
-        order
+        tasks.sort_by_key(|(position, _)| *position);
+        tasks.into_iter().map(|(_, task)| task).collect()
     }
 
     /// The needs that its tasks show, in order of time. A task that ran out of memory counts with

@@ -34,6 +34,9 @@ const MAX_PENDING: usize = 100_000;
 /// names, and each is one of its own.
 const MAX_PENDING_OF_TASK: usize = 100;
 
+/// The most tasks of one name that wait. A step that is scattered over a genome has tens or hundreds.
+const MAX_PENDING_OF_NAME: usize = 1_000;
+
 /// Lines without times are a millisecond apart, and their runs so many.
 const MILLISECONDS_A_RUN: i64 = 10_000_000;
 
@@ -52,7 +55,9 @@ pub(super) struct Fold {
     by_name: HashMap<StepKey, u32>,
     runs: PipelineRuns,
     known: HashMap<u64, u32>,
-    pending: HashMap<TaskKey, Vec<Attempt>>,
+    /// Failed attempts by task. Several tasks of a step may have the same name, such as the intervals
+    /// of one sample.
+    pending: HashMap<TaskKey, Vec<Vec<Attempt>>>,
     /// The number of attempts in `pending`.
     waiting: usize,
     tasks: u64,
@@ -85,7 +90,7 @@ struct PipelineRuns {
 impl PipelineRuns {
     fn number(&mut self, name: &str) -> Result<u32, Full> {
         if let Some(known) = self.by_name.get(name) {
-            return Ok(self.first(*known));
+            return Ok(*known);
         }
         if self.names.len() >= MAX_RUNS_OF_PIPELINES {
             return Err(Full("runs"));
@@ -165,7 +170,9 @@ struct Attempt {
     is_reported: bool,
     is_retried: bool,
     is_ignored: bool,
+    /// The run, or the first of those that resumed each other.
     run: u32,
+    own_run: u32,
     sample: Option<u64>,
     task: u64,
     number: u32,
@@ -182,6 +189,8 @@ pub struct ImportedStep {
     pub kind: StepKind,
     /// Its configuration requests memory for each core.
     pub has_memory_per_core: bool,
+    /// Its newest task got whole nodes, whatever it requested.
+    pub has_whole_nodes: bool,
     /// Its newest attempts.
     pub profile: StepProfile,
     /// Sums over all attempts.
@@ -208,7 +217,8 @@ impl Fold {
         line: u64,
         record: Record,
     ) -> Result<(), Full> {
-        let run = self.runs.number(record.run.as_deref().unwrap_or(file))?;
+        let own_run = self.runs.number(record.run.as_deref().unwrap_or(file))?;
+        let run = self.runs.first(own_run);
         if let Some(identity) = record.identity {
             if let Some(first) = self.known.get(&identity) {
                 // A resumed run lists the tasks of the run before it.
@@ -226,7 +236,10 @@ impl Fold {
             run,
             task: identity_of(&[&record.task]),
         };
-        let attempt = Attempt::from_record(&record, run, line);
+        let attempt = Attempt {
+            own_run,
+            ..Attempt::from_record(&record, run, line)
+        };
         match record.ending {
             Ending::Failed(_) => self.failed(key, attempt, record.attempt),
             Ending::Completed => self.completed(key, attempt, record.attempt),
@@ -271,43 +284,31 @@ impl Fold {
         if self.waiting >= MAX_PENDING {
             self.give_up_waiting();
         }
-        self.waiting += 1;
-        let earlier = self.pending.entry(key).or_default();
-        attempt.number = number.unwrap_or_else(|| next_number(earlier));
-        if let Some(before) = earlier
-            .iter_mut()
-            .rfind(|one| one.number.saturating_add(1) == attempt.number)
-        {
+        let mut attempts = self.take_earlier(key, &attempt, number);
+        attempt.number = number.unwrap_or(1).max(next_number(&attempts));
+        if let Some(before) = attempts.last_mut() {
             before.is_retried = true;
         }
-        earlier.push(attempt);
-        if earlier.len() >= MAX_PENDING_OF_TASK {
-            let attempts = std::mem::take(earlier);
-            self.waiting -= attempts.len();
-            self.pending.remove(&key);
+        attempts.push(attempt);
+        if attempts.len() >= MAX_PENDING_OF_TASK {
             for attempt in attempts {
                 self.keep(key.step, vec![attempt]);
+            }
+            return;
+        }
+        self.waiting += attempts.len();
+        let tasks = self.pending.entry(key).or_default();
+        tasks.push(attempts);
+        if tasks.len() >= MAX_PENDING_OF_NAME {
+            for attempts in self.pending.remove(&key).unwrap_or_default() {
+                self.waiting -= attempts.len();
+                self.keep(key.step, attempts);
             }
         }
     }
 
     fn completed(&mut self, key: TaskKey, mut attempt: Attempt, number: Option<u32>) {
-        let mut attempts: Vec<Attempt> = Vec::new();
-        if let Some(earlier) = self.pending.get_mut(&key) {
-            let is_later =
-                |one: &Attempt| attempt.submitted.is_some_and(|at| at >= one.observed_at);
-            let is_before = |one: &Attempt| match number {
-                // A resumed run counts its attempts from 1 again.
-                Some(number) => one.number < number || is_later(one),
-                // It was submitted before the other ended, so it cannot be its retry.
-                None => attempt.submitted.is_none() || is_later(one),
-            };
-            attempts = earlier.extract_if(.., |one| is_before(one)).collect();
-            self.waiting -= attempts.len();
-            if earlier.is_empty() {
-                self.pending.remove(&key);
-            }
-        }
+        let mut attempts = self.take_earlier(key, &attempt, number);
         attempt.number = number.unwrap_or(1).max(next_number(&attempts));
         for failed in &mut attempts {
             failed.is_retried = true;
@@ -319,11 +320,44 @@ impl Fold {
         self.keep(key.step, attempts);
     }
 
+    /// Takes the failed attempts of one task that waited for this one: those with the number before
+    /// it, then the last that ended before its submission, with a request that is not larger.
+    fn take_earlier(&mut self, key: TaskKey, next: &Attempt, number: Option<u32>) -> Vec<Attempt> {
+        let Some(tasks) = self.pending.get_mut(&key) else {
+            return Vec::new();
+        };
+        let rank = |attempts: &Vec<Attempt>| {
+            let last = attempts.last()?;
+            let is_later = next.submitted.is_some_and(|at| at >= last.observed_at);
+            let continues = match number {
+                // A resumed run counts its attempts from 1 again.
+                Some(number) => last.number < number || (is_later && last.own_run != next.own_run),
+                // It was submitted before the other ended, so it cannot be its retry.
+                None => next.submitted.is_none() || is_later,
+            };
+            let is_not_larger = last.requested.memory <= next.requested.memory;
+            continues.then_some((is_later, last.number, is_not_larger, last.observed_at))
+        };
+        let ranked = tasks.iter().enumerate();
+        let ranked = ranked.filter_map(|(index, attempts)| Some((rank(attempts)?, index)));
+        let Some((_, index)) = ranked.max() else {
+            return Vec::new();
+        };
+        let attempts = tasks.swap_remove(index);
+        self.waiting -= attempts.len();
+        if tasks.is_empty() {
+            self.pending.remove(&key);
+        }
+        attempts
+    }
+
     /// Failed attempts without a later attempt are failed tasks.
     fn give_up_waiting(&mut self) {
         self.waiting = 0;
-        for (key, attempts) in std::mem::take(&mut self.pending) {
-            self.keep(key.step, attempts);
+        for (key, tasks) in std::mem::take(&mut self.pending) {
+            for attempts in tasks {
+                self.keep(key.step, attempts);
+            }
         }
     }
 
@@ -482,6 +516,7 @@ impl Attempt {
             is_retried: record.is_retried == Some(true),
             is_ignored: record.is_ignored,
             run,
+            own_run: run,
             sample: record
                 .sample
                 .as_deref()
@@ -641,6 +676,8 @@ impl StepRecords {
         totals.used_gib_seconds = seconds(sums.used_byte_millis, 1000 << 30);
         totals.core_wall_seconds = seconds(sums.core_wall, 1_000_000_000);
         totals.memory_wall_seconds = seconds(sums.memory_wall, 1000);
+        let newest = self.attempts.iter().max_by_key(|one| one.observed_at);
+        let has_whole_nodes = newest.is_some_and(|newest| newest.has_whole_nodes);
         let mut profile = StepProfile::default();
         let kind = self.kind;
         profile.extend((0_u32..).zip(self.attempts).map(|(number, attempt)| {
@@ -658,6 +695,7 @@ impl StepRecords {
         ImportedStep {
             name: self.name,
             has_memory_per_core: self.has_memory_per_core,
+            has_whole_nodes,
             name_form: self.name_form,
             kind: self.kind,
             profile,

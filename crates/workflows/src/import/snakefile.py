@@ -50,6 +50,7 @@ class Run:
         self.configfiles = []
         self.is_unknown = False
         self.notes = []
+        self.rules_with_mem = []
         for file in self.profile_files(snakefile, given):
             self.add(file)
         if given.configfile:
@@ -282,6 +283,8 @@ def report(error, print_exception, run):
 
 def rule_of(rule, run):
     resources = {} if run.is_unknown else rule.resources
+    if run.release < 9 and "mem" in resources and number(resources["mem"]) is None:
+        run.rules_with_mem.append(str(rule.name))
     threads = number(resources.get("_cores"))
     return {
         "name": str(rule.name),
@@ -432,6 +435,11 @@ def main():
     rules = rules_of_workflow(path, run) if release == 7 else rules_of_api(path, run)
     if rules is None:
         return 1
+    if run.rules_with_mem:
+        names = ", ".join(run.rules_with_mem[:5]) + (", ..." if len(run.rules_with_mem) > 5 else "")
+        run.notes.append(
+            f"Snakemake {version} can replace mem_mb of a profile by mem of the rule; write mem_mb in the rules {names}"
+        )
     json.dump({"snakemake": version, "rules": rules, "notes": run.notes}, answer)
     answer.close()
     return 0

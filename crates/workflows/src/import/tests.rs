@@ -118,6 +118,17 @@ fn trace(tasks: &[Task]) -> String {
     format!("{HEAD}{rows}")
 }
 
+/// Files with a trace that lacks the column `attempt`.
+fn without_attempt(tasks: &[Task]) -> Files {
+    let rows = trace(tasks);
+    let cut = rows.lines().map(|line| {
+        let mut fields: Vec<&str> = line.split('\t').collect();
+        fields.remove(13);
+        fields.join("\t") + "\n"
+    });
+    Files::new().with(Kind::Nextflow, "t", &cut.collect::<String>())
+}
+
 fn read(tasks: &[Task]) -> Files {
     Files::new().with(Kind::Nextflow, "trace.txt", &trace(tasks))
 }
@@ -476,15 +487,6 @@ fn cached_rows_alone_are_tasks_too() {
 
 #[test]
 fn without_a_column_attempt_retries_are_known_by_name_and_time() {
-    let without = |tasks: &[Task]| {
-        let rows = trace(tasks);
-        let cut = rows.lines().map(|line| {
-            let mut fields: Vec<&str> = line.split('\t').collect();
-            fields.remove(13);
-            fields.join("\t") + "\n"
-        });
-        Files::new().with(Kind::Nextflow, "t", &cut.collect::<String>())
-    };
     // Two tasks of one name: the second began before the first failed.
     let tasks = [
         Task::failed(1, "CALL (a)", "137"),
@@ -494,12 +496,59 @@ fn without_a_column_attempt_retries_are_known_by_name_and_time() {
             ..Task::well(40, "CALL (a)")
         },
     ];
-    let step = without(&tasks).only();
+    let step = without_attempt(&tasks).only();
     assert_eq!(
         step.usage.map(|u| (u.tasks, u.attempts, u.failed)),
         Some((2, 3, 1))
     );
     assert_eq!(step.asks.memory, Some(Bytes::gib(8)));
+}
+
+/// The intervals of a sample have one name. Those with an odd number ran out of memory at first.
+fn intervals(retry: impl Fn(Task) -> Task) -> Vec<Task> {
+    let (first, again) = ((0..20_u32), (0..20_u32).filter(|n| n % 2 == 1));
+    let first = first.map(|n| match n % 2 {
+        1 => Task {
+            minutes: 1,
+            ..Task::failed(n, "HC (S1)", "137")
+        },
+        _ => Task::well(n, "HC (S1)"),
+    });
+    let again = again.map(|n| {
+        retry(Task {
+            hash: format!("cd/{n:06x}"),
+            memory: "16 GB",
+            peak: "9 GB".to_owned(),
+            ..Task::well(60 + n, "HC (S1)")
+        })
+    });
+    first.chain(again).collect()
+}
+
+#[test]
+fn each_of_several_tasks_of_one_name_has_its_own_retry() {
+    let with_number = |task: Task| Task { attempt: 2, ..task };
+    let step = read(&intervals(with_number)).only();
+    let usage = step.usage.as_ref().map(|u| (u.tasks, u.attempts, u.failed));
+    assert_eq!(usage, Some((20, 30, 10)));
+    assert_eq!(step.present.tasks(), 20);
+    assert_eq!(step.present.out_of_memory(), 10);
+    assert!(step.should_ask.memory > Some(Bytes::gib(8)), "{step:?}");
+}
+
+#[test]
+fn failures_of_one_name_at_the_same_time_are_no_retries_of_each_other() {
+    let mut tasks: Vec<Task> = (0..12_u32)
+        .map(|n| Task {
+            hash: format!("ab/{n:06x}"),
+            ..Task::failed(5, "HC (S1)", "1")
+        })
+        .collect();
+    tasks.extend((10..35).map(|n| Task::well(n, &format!("HC (S{n})"))));
+    let step = without_attempt(&tasks).only();
+    let usage = step.usage.as_ref().map(|u| (u.tasks, u.attempts, u.failed));
+    assert_eq!(usage, Some((37, 37, 12)));
+    assert!(step.failures.iter().all(|count| count.retried == 0));
 }
 
 #[test]
@@ -1041,10 +1090,9 @@ fn jobs_with_whole_nodes_save_nothing_by_another_request() {
     assert_eq!((totals.core_attempts, totals.memory_attempts), (0, 0));
     let notes = imported.notes.join("\n");
     assert!(notes.contains("3 jobs got whole nodes"), "{notes}");
-    assert_eq!(
-        whole_jobs(&jobs("8|128")).only().asks.cores,
-        Some(MilliCores::cores(8))
-    );
+    let step = whole_jobs(&jobs("8|128")).only();
+    assert_eq!(step.asks.cores, Some(MilliCores::cores(8)));
+    assert_eq!(step.should_ask, step.asks);
     // Cores have two threads.
     let step = whole_jobs(&jobs("3|4")).only();
     assert_eq!(step.asks.cores, Some(MilliCores::cores(3)));

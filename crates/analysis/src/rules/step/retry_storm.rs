@@ -8,6 +8,7 @@ use ebb_model::finding::Action;
 use ebb_model::finding::evidence::causes::Ended;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
+use ebb_model::step_profile::attempts::{self, NamedAttempt};
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::units::HumanDuration;
 
@@ -16,6 +17,7 @@ use crate::rules::step::context::{Step, Wrong};
 use crate::rules::step::earlier_runs::many;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
+use crate::step_history::nextflow_task;
 use crate::step_history::observed_task::ObservedTask;
 use crate::workflow_runs::label_of;
 
@@ -30,13 +32,13 @@ pub(crate) fn evaluate(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) ->
         .iter()
         .filter(|run| run.step.usage.end != StepEnd::Running && run.step.observed_at >= from)
         .collect();
-    let finished = finished_tasks(&ended);
     // A retry that succeeds is the retry strategy at work.
-    let failed = ended.iter().filter(|run| {
-        let recovered = task_of(run).is_some_and(|task| finished.contains(&task));
-        run.step.usage.end.is_bad() && !recovered
+    let recovered = recovered(&ended);
+    let failed = ended.iter().enumerate().filter(|(index, run)| {
+        let is_bad = run.step.usage.end.is_bad();
+        is_bad && !recovered.contains(index)
     });
-    let failed: Vec<&ObservedTask<'_>> = failed.copied().collect();
+    let failed: Vec<&ObservedTask<'_>> = failed.map(|(_, run)| *run).collect();
     let goes_on = q.holds(
         "How many of its tasks failed, without a later attempt that succeeded?",
         (
@@ -95,23 +97,53 @@ fn count_ends(runs: &[&ObservedTask<'_>]) -> Vec<Ended> {
     ends
 }
 
-/// The run and the name of a task in its engine, or its job. All attempts have the same; `None` if
-/// they are not known.
-fn task_of<'a>(run: &ObservedTask<'a>) -> Option<(&'a str, &'a str)> {
-    if let Some(job) = run.job {
-        return Some(("", job.id.as_str()));
-    }
+/// The run and the name of a task in its engine, or its job, and the number of the attempt. All
+/// attempts have the same name; `None` if it is not known.
+fn task_of<'a>(run: &ObservedTask<'a>) -> Option<((&'a str, &'a str), u32)> {
     let names = run.recorded.names().unwrap_or_default();
     let launched = run.step.usage.detail.run.as_ref();
     let launched = launched.map(|launched| launched.key.as_str());
-    let run_name = label_of(run.step, "run").or(names.run).or(launched)?;
-    Some((run_name, label_of(run.step, "task").or(names.name)?))
+    let run_name = label_of(run.step, "run").or(names.run).or(launched);
+    let name = label_of(run.step, "task").or(names.name);
+    // Snakemake gives all its jobs of Slurm the id of the run as their name.
+    let name = name.filter(|name| run_name != Some(*name));
+    let Some(job) = run.job else {
+        return Some(((run_name?, name?), names.attempt.unwrap_or(0)));
+    };
+    // Batch retries within a job, and Nextflow with a new job of the same name.
+    match nextflow_task::attempt_of(job).or(names.attempt) {
+        Some(attempt) => {
+            let name = name.unwrap_or(job.name.as_str());
+            Some(((run_name.unwrap_or_default(), name), attempt))
+        }
+        None => Some((("", job.id.as_str()), 0)),
+    }
 }
 
-/// The tasks of which an attempt succeeded.
-fn finished_tasks<'a>(ended: &[&ObservedTask<'a>]) -> BTreeSet<(&'a str, &'a str)> {
-    let good = ended.iter().filter(|run| !run.step.usage.end.is_bad());
-    good.filter_map(|run| task_of(run)).collect()
+/// The attempts of tasks that succeeded in the end, as indices of `ended`.
+fn recovered(ended: &[&ObservedTask<'_>]) -> BTreeSet<usize> {
+    let mut by_name: BTreeMap<(&str, &str), Vec<(usize, NamedAttempt)>> = BTreeMap::new();
+    for (index, run) in ended.iter().enumerate() {
+        if let Some((name, number)) = task_of(run) {
+            let attempt = NamedAttempt {
+                number,
+                started: run.step.started_at,
+                ended: run.step.observed_at,
+                failed: run.step.usage.end.is_bad(),
+            };
+            by_name.entry(name).or_default().push((index, attempt));
+        }
+    }
+    let mut recovered = BTreeSet::new();
+    for of_name in by_name.into_values() {
+        let (indices, named): (Vec<usize>, Vec<NamedAttempt>) = of_name.into_iter().unzip();
+        for task in attempts::by_task(&named) {
+            if task.last().is_some_and(|last| !named[*last].failed) {
+                recovered.extend(task.into_iter().map(|index| indices[index]));
+            }
+        }
+    }
+    recovered
 }
 
 #[cfg(test)]
@@ -119,6 +151,7 @@ mod tests {
     use super::*;
     use crate::testing::step_world::{ended, no_run, verdict};
     use ebb_telemetry::step::SchedulerLabels;
+    use ebb_telemetry::testing::at;
 
     #[test]
     fn a_step_storms_when_it_fails_often_and_mostly() {
@@ -139,25 +172,48 @@ mod tests {
         check(5, 6, None);
     }
 
+    /// A step with these tasks, as name, start in minutes, and whether it failed. Each takes ten minutes.
+    fn storms(tasks: &[(String, u64, bool)]) -> bool {
+        let mut world = no_run();
+        for (n, (name, start, failed)) in (0..).zip(tasks) {
+            ended(&mut world, n, start + 10, |s| {
+                s.end = StepEnd::Exited(u8::from(*failed));
+                let labels = [("run", "r1"), ("task", name.as_str())];
+                let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+                s.detail.scheduler_labels = Some(Box::new(SchedulerLabels {
+                    labels: labels.into(),
+                    ..SchedulerLabels::default()
+                }));
+            });
+            let placed = world.finished.last_mut().expect("it was added");
+            placed.started_at = at(start * 60);
+        }
+        verdict(&world, KIND).is_some()
+    }
+
     #[test]
     fn an_attempt_before_a_successful_one_is_no_storm() {
-        let storms = |recovers: bool| {
-            let mut world = no_run();
-            for n in 0..12 {
-                ended(&mut world, n, 10, |s| {
-                    s.end = StepEnd::Exited(u8::from(n % 2 == 0));
-                    let task = if recovers { n / 2 } else { n };
-                    let labels = [("run", "r1".to_owned()), ("task", format!("s={task}"))];
-                    s.detail.scheduler_labels = Some(Box::new(SchedulerLabels {
-                        labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
-                        ..SchedulerLabels::default()
-                    }));
-                });
-            }
-            verdict(&world, KIND).is_some()
+        let tasks = |name: fn(u64) -> u64| {
+            let task = |n| (format!("s={}", name(n)), n * 20, n % 2 == 0);
+            (0..12).map(task).collect::<Vec<_>>()
         };
-        assert!(storms(false));
-        assert!(!storms(true));
+        assert!(storms(&tasks(|n| n)));
+        assert!(!storms(&tasks(|n| n / 2)));
+    }
+
+    #[test]
+    fn a_success_recovers_one_failure_of_its_name() {
+        let failed = (0..6).map(|_| ("HC (S1)".to_owned(), 0, true));
+        let retried = |count: u64| (0..count).map(|n| ("HC (S1)".to_owned(), 20 + n, false));
+        let tasks = |count| failed.clone().chain(retried(count)).collect::<Vec<_>>();
+        assert!(storms(&tasks(1)));
+        assert!(!storms(&tasks(6)));
+        // The name of the run names no task.
+        let of_run = failed.clone().chain(retried(6));
+        let of_run: Vec<_> = of_run
+            .map(|(_, start, failed)| ("r1".to_owned(), start, failed))
+            .collect();
+        assert!(storms(&of_run));
     }
 
     #[test]
