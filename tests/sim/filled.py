@@ -48,7 +48,7 @@ def seed(out: Path, moto: str, ministack: str) -> subprocess.CompletedProcess[st
     """Runs `seed.py` as the demo does."""
     command = [sys.executable, str(HERE / "seed.py"), "--seed", str(_SEED), "--out", str(out)]
     command += ["--moto", moto, "--ministack", ministack]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @cache

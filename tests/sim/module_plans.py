@@ -91,7 +91,7 @@ def _sts() -> Iterator[str]:
 
 def _terraform(folder: Path, *arguments: str) -> str:
     command = [str(ROOT / "scripts/terraform"), f"-chdir={folder}", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ)
     if ended.returncode != 0:
         raise AssertionError(f"{' '.join(arguments)}: {ended.stdout}{ended.stderr}")
     return ended.stdout

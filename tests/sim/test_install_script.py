@@ -66,7 +66,7 @@ class InstallScript(unittest.TestCase):
         }
         script = self.folder / "install.sh"
         script.write_text(rendered(package))
-        return subprocess.run(["/bin/sh", str(script)], capture_output=True, text=True, timeout=60, env=environment)
+        return subprocess.run(["/bin/sh", str(script)], capture_output=True, text=True, timeout=180, env=environment)
 
     def installed(self) -> Path:
         """Where the probe would be."""

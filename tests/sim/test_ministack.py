@@ -80,7 +80,7 @@ class Identity(unittest.TestCase):
         copy.write_text((filled().out / "world.json").read_text())
         role = f"arn:aws:iam::{filled().world['account_id']}:role/another"
         command = [sys.executable, str(HERE / "credentials.py"), "--world", str(copy), "--node-role", role]
-        subprocess.run([*command, "--ministack", filled().sim.ministack_url], check=True, timeout=30)
+        subprocess.run([*command, "--ministack", filled().sim.ministack_url], check=True, timeout=120)
         for before, after in zip(filled().world["nodes"], json.loads(copy.read_text())["nodes"], strict=True):
             self.assertNotEqual(before["credentials"] or 0, after["credentials"] or 1)
 
