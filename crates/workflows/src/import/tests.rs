@@ -540,7 +540,7 @@ fn each_of_several_tasks_of_one_name_has_its_own_retry() {
 fn failures_of_one_name_at_the_same_time_are_no_retries_of_each_other() {
     let mut tasks: Vec<Task> = (0..12_u32)
         .map(|n| Task {
-            hash: format!("ab/{n:06x}"),
+            hash: format!("ef/{n:06x}"),
             ..Task::failed(5, "HC (S1)", "1")
         })
         .collect();
