@@ -36,7 +36,7 @@ pub struct IntervalAggregator {
     pub(crate) interval_totals: IntervalTotals,
     pub(crate) began: BootClock,
     /// The time of the newest scan or end of a process.
-    latest: BootClock,
+    pub(crate) latest: BootClock,
     sample_period: Duration,
     lost_before: u64,
     ended: Vec<StepUsage>,

@@ -99,7 +99,7 @@ impl IntervalAggregator {
         if let ProcessOwner::Step(number) = old
             && let Some(step) = self.steps.get_mut(number)
         {
-            step.process_left(process.key.start);
+            step.process_left(self.latest.max(process.key.start));
         }
         if let ProcessOwner::Step(number) = new
             && let Some(step) = self.steps.get_mut(number)

@@ -467,6 +467,32 @@ fn a_process_whose_end_was_lost_is_missed_after_two_passes() {
 }
 
 #[test]
+fn a_task_ends_when_its_last_process_has_moved_away() {
+    let mut aggregator = aggregator();
+    let (session, service) = (CgroupId(30), CgroupId(31));
+    let paths = aggregator.paths_mut();
+    paths.learn(
+        session,
+        "/user.slice/user-1000.slice/session-3.scope".into(),
+    );
+    paths.learn(service, "/system.slice/run-1.scope".into());
+    let bwa = process(60, 2_000, 1, session, "bwa");
+    aggregator.event(exec(bwa));
+    scan(&mut aggregator, 11_000, &[sample(bwa, 10, 1)]);
+    let moved = Process {
+        cgroup: Some(service),
+        ..bwa
+    };
+    scan(&mut aggregator, 21_000, &[sample(moved, 20, 1)]);
+    let ended = aggregator.take_ended();
+    let ended: Vec<_> = ended
+        .iter()
+        .map(|step| (step.id.key.as_str(), step.observed))
+        .collect();
+    assert_eq!(ended, [("3", at(21_000))]);
+}
+
+#[test]
 fn a_process_id_that_comes_again_is_another_process() {
     let mut aggregator = aggregator();
     let first = run_in_task(&mut aggregator, 60, 2_000);
