@@ -51,7 +51,7 @@ const KILLED: ExitStatus = ExitStatus::Signal(9);
 
 impl IntervalAggregator {
     /// Starts at `now` with the running processes; `start_of` returns the data that the start event
-    /// of a process would contain.
+    /// of a process would contain, except for what its sample contains.
     pub fn begin(
         rules: Rules,
         paths: Paths,
@@ -81,12 +81,17 @@ impl IntervalAggregator {
         oldest_first.sort_by_key(|sample| sample.process.key.start);
         for sample in oldest_first {
             let start = match sample.kind {
-                TaskKind::User => start_of(&sample.process),
+                TaskKind::User => Start {
+                    user: sample.user,
+                    namespaces: sample.namespaces,
+                    ..start_of(&sample.process)
+                },
                 TaskKind::Kernel => Start::default(),
             };
             aggregator.add_process(&sample.process, sample.kind, Stage::Executed, &start);
             aggregator.name_engine_task(&sample.process, &start);
             aggregator.name_nextflow_task(&sample.process, &start);
+            aggregator.add_namespaces(sample.process.key, start.namespaces);
             aggregator.account(sample.process.key, &sample.totals, UsagePeriod::BeforeProbe);
             aggregator.account_counters(sample.process.key, sample.counters.as_ref());
         }

@@ -5,7 +5,9 @@ mod nextflow;
 mod quiet;
 mod snakemake;
 
-use ebb_telemetry::step::{MemorySource, SchedulerLabels, StepEnd, StepKind, TaskState};
+use ebb_telemetry::step::{
+    MemorySource, Namespaces, SchedulerLabels, StepEnd, StepKind, TaskState,
+};
 use ebb_telemetry::units::{CpuTime, MilliCores, Share};
 
 use std::time::Duration;
@@ -112,6 +114,30 @@ fn aggregator() -> IntervalAggregator {
         &running,
         |_| Start::default(),
     )
+}
+
+#[test]
+fn a_task_that_runs_when_the_probe_starts_has_its_user_and_namespaces() {
+    let mut paths = Paths::default();
+    paths.learn(TASK_CGROUP, format!("/ecs/{TASK}/c"));
+    let namespaces = Some(Namespaces::from_bits(3));
+    let bwa = process(60, 500, 1, TASK_CGROUP, "bwa");
+    let running = [TaskSample {
+        namespaces,
+        ..sample(bwa, 500, 1)
+    }];
+    let period = Duration::from_secs(10);
+    let rules = Rules::built_in();
+    let mut aggregator =
+        IntervalAggregator::begin(rules, paths, period, at(1_000), &running, |_| {
+            Start::default()
+        });
+    let running = aggregator.close(at(2_000), 0, None).running;
+    let found: Vec<_> = running
+        .iter()
+        .map(|step| (step.detail.user, step.detail.namespaces))
+        .collect();
+    assert_eq!(found, [(Some(1_000), namespaces)]);
 }
 
 fn daemon() -> Process {
