@@ -204,9 +204,12 @@ impl IntervalAggregator {
         read: impl Fn(&str, Wanted) -> Reading,
     ) {
         self.latest = at;
-        let since = self
-            .interval_totals
-            .scan(at, busy, self.sample_period * SCAN_TOLERANCE);
+        let expected = match samples.extent {
+            Extent::Complete => self.sample_period * SCAN_TOLERANCE,
+            // The missing processes may have worked.
+            Extent::Truncated => Duration::ZERO,
+        };
+        let since = self.interval_totals.scan(at, busy, expected);
         for sample in &samples.changed {
             self.add_sample(sample);
         }

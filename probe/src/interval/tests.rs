@@ -676,6 +676,24 @@ fn an_incomplete_pass_ends_no_process_and_is_counted() {
 }
 
 #[test]
+fn the_time_before_an_incomplete_scan_is_not_covered_whatever_else_was_observed() {
+    let mut aggregator = aggregator();
+    scan(&mut aggregator, 11_000, &[sample(daemon(), 500, 1)]);
+    for pid in 100..10_000 {
+        let short = process(pid, 12_000, 50, TASK_CGROUP, "x");
+        aggregator.event(ProcessEvent::Forked(short));
+    }
+    let cut = Samples {
+        extent: Extent::Truncated,
+        ..Samples::living(vec![sample(daemon(), 500, 1)], Vec::new())
+    };
+    aggregator.scan(at(21_000), None, &cut, |_, _| Reading::default());
+    let interval = aggregator.close(at(21_000), aggregator.left_out(), None);
+    assert_eq!(interval.coverage.cpu, Share::from_parts(10, 20));
+    assert_eq!(interval.coverage.disk, interval.coverage.cpu);
+}
+
+#[test]
 fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
     let mut aggregator = aggregator();
     let task = run_in_task(&mut aggregator, 7, 1_000);
