@@ -148,7 +148,7 @@ impl IntervalAggregator {
                 maxrss,
             } => {
                 self.latest = self.latest.max(at);
-                let used = self.ensure_known(&process, TaskKind::User);
+                let used = self.ensure_known(&process, TaskKind::User, &Start::default());
                 self.account(process.key, &totals, used);
                 self.pass_on_root(&process);
                 self.process_ended(process.key, at, Some(status), |entry| {

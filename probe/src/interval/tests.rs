@@ -58,6 +58,7 @@ fn sample(process: Process, cpu_ms: u64, anon_mib: u64) -> TaskSample {
         anon: Bytes::mib(anon_mib),
         ..Resident::default()
     };
+    let is_daemon = process.comm == Comm::new("containerd");
     TaskSample {
         process,
         kind: TaskKind::User,
@@ -66,7 +67,7 @@ fn sample(process: Process, cpu_ms: u64, anon_mib: u64) -> TaskSample {
         counters: Some(TaskCounters::default()),
         state: Some(TaskState::Network),
         threads: 2,
-        user: Some(1_000),
+        user: Some(if is_daemon { 0 } else { 1_000 }),
         namespaces: None,
     }
 }
@@ -247,6 +248,42 @@ fn a_user_joins_no_task_of_another_user_by_the_name_of_a_folder() {
     assert_eq!(same, [task.as_str()]);
     let apart = keys_of([program(60, 1_000), program(61, 65_534)], &[]);
     assert_eq!(apart, [task.clone(), format!("{task}@65534")]);
+}
+
+#[test]
+fn a_program_of_a_crontab_is_no_daemon_whatever_its_name_is() {
+    let mut aggregator = aggregator();
+    let (cron, elsewhere) = (CgroupId(30), CgroupId(31));
+    let paths = aggregator.paths_mut();
+    paths.learn(cron, "/system.slice/cron.service".into());
+    paths.learn(elsewhere, "/system.slice/run-1.scope".into());
+    let run = |aggregator: &mut IntervalAggregator, process, user| {
+        aggregator.event(ProcessEvent::Executed {
+            process,
+            maxrss_before: Bytes(0),
+            start: Start {
+                user: Some(user),
+                ..Start::default()
+            },
+        });
+    };
+    run(&mut aggregator, process(60, 2_000, 1, cron, "cron"), 0);
+    let copy = process(61, 2_100, 60, cron, "cron");
+    aggregator.event(ProcessEvent::Forked(copy));
+    let shell = Process {
+        comm: Comm::new("vector"),
+        ..copy
+    };
+    run(&mut aggregator, shell, 1_000);
+    // The record of a fork has no user, and the process has the name of its parent.
+    let child = process(62, 2_200, 61, elsewhere, "vector");
+    aggregator.event(ProcessEvent::Forked(child));
+    let running = aggregator.close(at(3_000), 0, None).running;
+    let keys: Vec<_> = running
+        .iter()
+        .map(|step| (step.id.key.as_str(), step.processes))
+        .collect();
+    assert_eq!(keys, [("cron.service", 1), ("run-1.scope", 1)]);
 }
 
 #[test]
