@@ -58,6 +58,8 @@ pub struct Facts<'a> {
     pub script: Option<&'a Script>,
     /// The path of its cgroup; `None` if unknown.
     pub cgroup: Option<&'a str>,
+    /// Its numeric user id on the node; `None` if unknown.
+    pub user: Option<u32>,
     /// The work directory, if the program is the start of a Nextflow task.
     pub work_folder: Option<&'a WorkFolder>,
     /// The work of `python -m snakemake`; `None` for any other program.
@@ -75,8 +77,8 @@ pub struct Facts<'a> {
 ///
 /// The first of these decides: a cgroup that a rule or a container runtime names; the start of a
 /// Nextflow task, of a Snakemake job or of a task of another engine; the task of the parent. For a
-/// process outside all tasks, the rules for its program decide. A program without a rule becomes the
-/// root of a new process tree.
+/// process outside all tasks, the rules for its program decide, if its user may run daemons. Any other
+/// program becomes the root of a new process tree.
 pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
     if facts.kind == TaskKind::Kernel || facts.key.pid == 1 {
         return Placement::Background(Children::Classified);
@@ -86,7 +88,9 @@ pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
         script: facts.script.map(Script::as_str),
         cgroup: facts.cgroup,
     };
-    let by_cgroup = rules.by_cgroup(&subject);
+    // Users can give any name to a cgroup below their own.
+    let is_of_user = || facts.cgroup.is_some_and(path::is_of_user);
+    let by_cgroup = rules.by_cgroup(&subject).filter(|_| !is_of_user());
     if let Some(rule) = by_cgroup
         && rule.class == Class::Background
     {
@@ -119,18 +123,45 @@ pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
         }
         _ => {}
     }
-    // A user can give a program any name. An agent of the node does not run in a session.
-    let may_be_agent = |children: Children| {
-        children == Children::Classified || !facts.cgroup.is_some_and(path::is_of_login)
-    };
     if by_cgroup.is_none()
         && let Some(rule) = rules.by_program(&subject)
         && rule.class == Class::Background
-        && may_be_agent(rule.children)
+        && may_be_daemon(facts)
     {
         return Placement::Background(rule.children);
     }
     Placement::Step(unit.map_or_else(|| tree(facts, rules), in_cgroup))
+}
+
+/// Whether a program with the name of a daemon can be one. Users can give a program any name, so its
+/// user decides. In a login, only the programs that open it are daemons.
+fn may_be_daemon(facts: &Facts<'_>) -> bool {
+    const OPEN_LOGINS: [&str; 4] = ["cron", "crond", "login", "systemd"];
+    if !facts.cgroup.is_some_and(path::is_of_login) {
+        return facts.user.is_none_or(is_system_user);
+    }
+    let opens_logins = facts.program.starts_with("sshd")
+        || facts.program.starts_with("systemd-")
+        || OPEN_LOGINS.contains(&facts.program);
+    opens_logins && (facts.user.is_none_or(|user| user == 0) || is_manager_of_user(facts))
+}
+
+/// Whether this is the systemd of a user, which the systemd of the node starts. Processes that lose
+/// their parent below it become its children, so a user has no other such process.
+///
+/// Source: `user@.service(5)`; `PR_SET_CHILD_SUBREAPER` in `main.c` of systemd.
+fn is_manager_of_user(facts: &Facts<'_>) -> bool {
+    facts.program == "systemd"
+        && facts.parent.is_some_and(|parent| parent.key.pid == 1)
+        && facts.cgroup.is_some_and(path::is_of_user)
+}
+
+/// Whether a user id belongs to the system: root and users of packages, dynamic users of services, and
+/// nobody, which some agents run as. People have other ids.
+///
+/// Source: <https://systemd.io/UIDS-GIDS/>.
+fn is_system_user(user: u32) -> bool {
+    matches!(user, 0..1_000 | 61_184..=65_519 | 65_534)
 }
 
 /// A process leaves a session or service when it moves to another systemd unit. It leaves any
@@ -211,6 +242,7 @@ mod tests {
             program: case.program,
             script: None,
             cgroup: Some(case.cgroup),
+            user: None,
             work_folder: case.nextflow.as_ref(),
             snakemake: None,
             engine_task: None,
@@ -351,6 +383,7 @@ mod tests {
                 program,
                 script: None,
                 cgroup: Some("/user.slice/user-0.slice/session-3.scope"),
+                user: None,
                 work_folder: folder.as_ref(),
                 snakemake: None,
                 engine_task: None,
@@ -400,6 +433,7 @@ mod tests {
                 program: "python3.12",
                 script: None,
                 cgroup: Some(cgroup),
+                user: None,
                 work_folder: None,
                 snakemake: Some(&what),
                 engine_task: None,
@@ -456,6 +490,7 @@ mod tests {
             program,
             script: None,
             cgroup: Some(cgroup),
+            user: None,
             work_folder: None,
             snakemake: None,
             engine_task: None,
@@ -513,6 +548,90 @@ mod tests {
         );
     }
 
+    /// Whether a program that the systemd with process id `parent` started is background.
+    fn is_background(program: &str, cgroup: &str, user: Option<u32>, parent: u32) -> bool {
+        let key = ProcessKey {
+            pid: parent,
+            start: BootClock::from_nanos(1),
+        };
+        let of_systemd = background();
+        let facts = Facts {
+            user,
+            parent: Some(Parent {
+                key,
+                program: "systemd",
+            }),
+            inherited: Some(&of_systemd),
+            ..child_of("systemd", program, cgroup)
+        };
+        matches!(
+            classify(&facts, &Rules::built_in()),
+            Placement::Background(_)
+        )
+    }
+
+    #[test]
+    fn the_name_of_a_daemon_hides_no_program_of_a_person() {
+        let own = "/user.slice/user-1000.slice/user@1000.service/app.slice";
+        let service = format!("{own}/run-u1.service");
+        let pod = format!("{own}/kubepods-x.scope");
+        for user in [1_000, 60_000, 70_000, u32::MAX - 1] {
+            let check = |program: &str, cgroup: &str| {
+                let got = is_background(program, cgroup, Some(user), 700);
+                assert!(!got, "{program} of {user} in {cgroup}");
+            };
+            for name in [
+                "tuned", "master", "sshd", "cron", "squeue", "runc", "systemd",
+            ] {
+                check(name, &service);
+                check(name, "/");
+            }
+            check("pause", &pod);
+            check("kube-proxy", &pod);
+            // cron starts the shell that a crontab names, and opens no session on some systems.
+            check("vector", "/system.slice/cron.service");
+            check("vector", "/user.slice/user-1000.slice/session-3.scope");
+        }
+    }
+
+    #[test]
+    fn an_agent_with_a_system_user_of_its_own_is_background() {
+        let check = |program: &str, user: Option<u32>| {
+            let cgroup = format!("/system.slice/{program}.service");
+            assert!(is_background(program, &cgroup, user, 1), "{program}");
+        };
+        check("telegraf", Some(999));
+        check("node_exporter", Some(998));
+        check("sshd", Some(0));
+        // A dynamic user of systemd.
+        check("otelcol", Some(61_184));
+        check("node_exporter", Some(65_534));
+        check("vector", None);
+    }
+
+    #[test]
+    fn in_a_login_only_the_programs_that_open_it_are_background() {
+        let session = "/user.slice/user-1000.slice/session-3.scope";
+        let own = "/user.slice/user-1000.slice/user@1000.service";
+        let manager = format!("{own}/init.scope");
+        let check = |program: &str, cgroup: &str, user: u32, parent: u32, expect: bool| {
+            let got = is_background(program, cgroup, Some(user), parent);
+            assert_eq!(got, expect, "{program} of {user} in {cgroup}");
+        };
+        check("sshd-session", session, 0, 90, true);
+        check("login", session, 0, 90, true);
+        check("systemd", session, 0, 90, true);
+        check("tuned", session, 0, 90, false);
+        check("sshd", session, 999, 90, false);
+        check("sshd", session, 1_000, 90, false);
+        // The systemd of a user, and programs with its name.
+        check("systemd", own, 1_000, 1, true);
+        check("systemd", &manager, 1_000, 1, true);
+        check("systemd", &manager, 1_000, 700, false);
+        check("systemd", session, 1_000, 1, false);
+        check("(sd-pam)", &manager, 1_000, 700, false);
+    }
+
     #[test]
     fn the_first_process_and_kernel_threads_are_background() {
         let rules = Rules::built_in();
@@ -526,6 +645,7 @@ mod tests {
                 program: "anything",
                 script: None,
                 cgroup: None,
+                user: None,
                 work_folder: None,
                 snakemake: None,
                 engine_task: None,

@@ -34,7 +34,7 @@ use crate::label::{self, Refusal, RequestBudget};
 use crate::label_rules::keeper::{ActiveRules, RulesKeeper};
 use crate::node;
 use crate::probe_run::ProbeRun;
-use crate::push::{self, Outbox, Urgency};
+use crate::push::{self, Outbox, StoredBatch, Urgency};
 use crate::spool::Spool;
 use crate::systemd::Manager;
 use crate::watch::{self, WatchRequest, WatchSocket};
@@ -320,7 +320,7 @@ impl Observer<'_> {
             .finish(self.collector.last_ended(), node::clock());
         self.close(Urgency::Now);
         while let Some(batch) = self.report.batch() {
-            self.keep_batch(&batch);
+            self.keep_batch(batch);
         }
         self.outbox.borrow_mut().close();
         self.changed.notify_waiters();
@@ -358,7 +358,7 @@ impl Observer<'_> {
         }
         // Sends all due batches, because a batch that waits for a later scan takes memory.
         while let Some(batch) = self.report.due_batch(now) {
-            self.keep_batch(&batch);
+            self.keep_batch(batch);
         }
         self.waiting_steps.keep(&self.report);
     }
@@ -426,8 +426,10 @@ impl Observer<'_> {
 
     /// Moves a batch to the outbox. Nothing is sent between the two writes, so that a batch which was
     /// sent is never in the file of waiting tasks.
-    fn keep_batch(&mut self, batch: &StepBatch) {
-        self.outbox.borrow_mut().add_steps(batch);
+    fn keep_batch(&mut self, batch: StepBatch) {
+        let stored = Some(node::sent(&batch.boot));
+        let batch = StoredBatch { batch, stored };
+        self.outbox.borrow_mut().add_steps(&batch);
         self.waiting_steps.clear();
         self.changed.notify_waiters();
     }

@@ -365,6 +365,43 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_is_known_by_a_cgroup_that_only_root_can_make() {
+        let rules = Rules::built_in();
+        let check = |cgroup: &str, expect: bool| {
+            let subject = Subject {
+                program: "pause",
+                script: None,
+                cgroup: Some(cgroup),
+            };
+            assert_eq!(rules.by_cgroup(&subject).is_some(), expect, "{cgroup}");
+        };
+        check("/kubepods/burstable/pod1/2", true);
+        check(
+            "/kubepods.slice/kubepods-pod1.slice/cri-containerd-2.scope",
+            true,
+        );
+        check(
+            "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod1.slice",
+            true,
+        );
+        check("/kubelet/kubepods/pod1/2", true);
+        // The runtime does not use systemd, and a node of kind or k3d in a container.
+        check(
+            "/system.slice/containerd.service/kubepods-pod1.slice:cri-containerd:2",
+            true,
+        );
+        check(
+            "/system.slice/docker-1.scope/kubelet.slice/kubelet-kubepods.slice/x",
+            true,
+        );
+        check("/docker/1/kubepods/pod1/2", true);
+        check(
+            "/user.slice/user-1000.slice/user@1000.service/app.slice/kubepods-x.scope",
+            false,
+        );
+    }
+
+    #[test]
     fn a_wrong_file_is_refused_with_its_line_and_reason() {
         let check = |text: &str, expect: &str| {
             let result = Rules::parse(text).map_err(|error| error.to_string());

@@ -12,8 +12,8 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::cgroup::Hierarchy;
 use crate::kernel::{
-    CgroupId, Comm, DiskBytes, Process, ProcessEvent, ProcessKey, Resident, TaskKind, TaskSample,
-    Totals,
+    CgroupId, Comm, DiskBytes, Process, ProcessEvent, ProcessKey, Resident, Start, TaskKind,
+    TaskSample, Totals,
 };
 use crate::kernel_file;
 use crate::node;
@@ -72,7 +72,10 @@ impl Sampler {
                 scan.events.push(ProcessEvent::Executed {
                     process,
                     maxrss_before: Bytes(0),
-                    start: node::start_of(&process),
+                    start: Start {
+                        user: sample.user,
+                        ..node::start_of(&process)
+                    },
                 });
             }
             programs.insert(process.key, process.comm);
@@ -241,7 +244,8 @@ mod tests {
             let scan = sampler.scan();
             let mut programs = Vec::new();
             for event in &scan.events {
-                if let ProcessEvent::Executed { process, .. } = event {
+                if let ProcessEvent::Executed { process, start, .. } = event {
+                    assert_eq!(start.user, Some(1_000));
                     programs.push(process.comm.to_string());
                 }
             }

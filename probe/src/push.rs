@@ -7,12 +7,14 @@ mod otlp;
 mod outbox;
 mod retry;
 mod sink;
+mod stored_batch;
 
 pub use fit::OmittedSteps;
 #[cfg(feature = "otlp")]
 pub use otlp::OtlpCollector;
 pub use outbox::{Outbox, Urgency};
 pub use sink::{CloudSink, Sink, SinkError, StepRoute};
+pub use stored_batch::StoredBatch;
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -209,7 +209,8 @@ fn placed_steps(
     })
 }
 
-/// Finished tasks contain no wall clock time, so only tasks of the sending boot have a known time.
+/// Finished tasks contain no wall clock time, so they have a known time only if the sender's clocks are
+/// those of their boot.
 fn check_boot(sent: &Sent, batch: &StepBatch) -> Result<(), Refusal> {
     if sent.boot == batch.boot {
         return Ok(());

@@ -15,7 +15,8 @@ use crate::time::BootClock;
 pub struct Sent {
     /// The boot that `clock` counts from.
     pub boot: BootId,
-    /// The boot-time clock at the time of sending.
+    /// The boot-time clock at the time of sending. For tasks of an earlier boot, the probe continues
+    /// the clock of that boot by the wall clock.
     pub clock: BootClock,
     /// The wall clock; [`Arrival::place`] limits how far it is trusted.
     pub wall: Timestamp,

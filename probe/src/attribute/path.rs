@@ -33,7 +33,7 @@ pub fn job(path: &str) -> Option<CgroupStep> {
 /// The login session or systemd service of this cgroup or of one of its ancestors.
 pub fn unit(path: &str) -> Option<CgroupStep> {
     let segments = Segments::new(path);
-    if segments.names.last() == Some(&"init.scope") {
+    if segments.names.last() == Some(&"init.scope") && !segments.is_of_user() {
         return None;
     }
     session(&segments).or_else(|| service(&segments))
@@ -44,6 +44,11 @@ pub fn unit(path: &str) -> Option<CgroupStep> {
 /// Source: `systemd.special(7)`, "user.slice".
 pub fn is_of_login(path: &str) -> bool {
     path.starts_with("/user.slice/user-")
+}
+
+/// Whether a user may have made this cgroup.
+pub fn is_of_user(path: &str) -> bool {
+    Segments::new(path).is_of_user()
 }
 
 struct Segments<'a> {
@@ -392,7 +397,7 @@ mod tests {
         );
         check(
             "/user.slice/user-1000.slice/user@1000.service/init.scope",
-            None,
+            Some((Session, "user-1000", "session user-1000 of user 1000")),
         );
         check(
             "/system.slice/nginx.service",

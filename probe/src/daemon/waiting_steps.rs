@@ -10,7 +10,8 @@ use ebb_telemetry::step::StepBatch;
 
 use super::report::Report;
 use crate::durable::{self, DiskError, failed};
-use crate::push::Outbox;
+use crate::node;
+use crate::push::{Outbox, StoredBatch};
 
 /// The file's name in the state folder.
 const NAME: &str = "waiting-steps.jsonl";
@@ -51,13 +52,18 @@ impl WaitingSteps {
         if waiting.steps.is_empty() {
             return;
         }
-        let line = serde_json::to_vec(&waiting).map_err(io::Error::from);
+        let count = waiting.steps.len();
+        let part = StoredBatch {
+            stored: Some(node::sent(&waiting.boot)),
+            batch: waiting,
+        };
+        let line = serde_json::to_vec(&part).map_err(io::Error::from);
         let written = line.and_then(|mut line| {
             line.push(b'\n');
             file.write_all(&line)
         });
         match written {
-            Ok(()) => self.written += waiting.steps.len(),
+            Ok(()) => self.written += count,
             Err(error) => self.fails(&error),
         }
     }
@@ -89,27 +95,31 @@ fn recover(path: &Path, outbox: &mut Outbox) {
         }
     };
     let newest = outbox.newest_steps();
-    let is_known = |batch: &StepBatch| newest.as_ref().is_some_and(|newest| is_same(newest, batch));
-    if let Some(batch) = batch.filter(|batch| !is_known(batch)) {
+    let is_new = |stored: &StoredBatch| {
+        let newest = newest.as_ref();
+        newest.is_none_or(|newest| !is_same(newest, &stored.batch))
+    };
+    if let Some(stored) = batch.filter(is_new) {
         tracing::info!(
-            tasks = batch.steps.len(),
+            tasks = stored.batch.steps.len(),
             "the previous run left finished tasks"
         );
-        outbox.add_steps(&batch);
+        outbox.add_steps(&stored);
     }
 }
 
-/// The batch in the file; `None` if it has none. A line that a kill cut off ends the batch.
-fn read(path: &Path) -> Result<Option<StepBatch>, DiskError> {
+/// The batch in the file, with the clocks of its newest line; `None` if it has none. A line that a kill
+/// cut off ends the batch.
+fn read(path: &Path) -> Result<Option<StoredBatch>, DiskError> {
     let Some(bytes) = durable::read_file(path, MAX_BYTES)? else {
         return Ok(None);
     };
-    let mut batch: Option<StepBatch> = None;
+    let mut batch: Option<StoredBatch> = None;
     for line in bytes
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
     {
-        let part: StepBatch = match serde_json::from_slice(line) {
+        let part = match StoredBatch::from_json(line) {
             Ok(part) => part,
             Err(error) if line.len() < bytes.len() && bytes.ends_with(line) => {
                 tracing::warn!(%error, "the last finished tasks of the previous run are incomplete");
@@ -119,7 +129,10 @@ fn read(path: &Path) -> Result<Option<StepBatch>, DiskError> {
         };
         match &mut batch {
             None => batch = Some(part),
-            Some(batch) if is_same(batch, &part) => batch.steps.extend(part.steps),
+            Some(whole) if is_same(&whole.batch, &part.batch) => {
+                whole.batch.steps.extend(part.batch.steps);
+                whole.stored = part.stored;
+            }
             Some(_) => {
                 let error = io::Error::other("it has parts of two batches");
                 return Err(failed(path, "read")(error));
@@ -197,7 +210,8 @@ mod tests {
         let whole = std::fs::read(&path).expect("it is there");
         let check = |bytes: &[u8], expect: Result<&[&str], ()>| {
             std::fs::write(&path, bytes).expect("written");
-            let found = read(&path).map(keys).map_err(|_| ());
+            let found = read(&path).map_err(|_| ());
+            let found = found.map(|whole| keys(whole.map(|whole| whole.batch)));
             assert_eq!(
                 found,
                 expect.map(|keys| keys.iter().map(|key| (*key).to_owned()).collect())
@@ -209,6 +223,12 @@ mod tests {
         check(b"nonsense\n", Err(()));
         waiting.clear();
         waiting.keep(&report);
-        assert_eq!(keys(read(&path).expect("it reads")), ["a", "b"]);
+        let whole = read(&path).expect("it reads").expect("it has a batch");
+        assert!(
+            whole
+                .stored
+                .is_some_and(|stored| stored.boot == whole.batch.boot)
+        );
+        assert_eq!(keys(Some(whole.batch)), ["a", "b"]);
     }
 }

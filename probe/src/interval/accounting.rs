@@ -22,9 +22,13 @@ impl IntervalAggregator {
     /// Adds the sample of a process.
     pub(super) fn add_sample(&mut self, sample: &TaskSample) {
         let process = &sample.process;
-        let used = self.ensure_known(process, sample.kind);
+        let start = Start {
+            user: sample.user,
+            ..Start::default()
+        };
+        let used = self.ensure_known(process, sample.kind, &start);
         if self.processes.exact(process.key).map(|entry| entry.cgroup) != Some(process.cgroup) {
-            self.reclassify(process, &Start::default());
+            self.reclassify(process, &start);
         }
         self.account(process.key, &sample.totals, used);
         self.account_counters(process.key, sample.counters.as_ref());
@@ -35,6 +39,7 @@ impl IntervalAggregator {
         entry.memory = sample.resident.map(|r| (r.anon, r.shmem));
         entry.state = sample.state;
         entry.threads = sample.threads;
+        entry.user = sample.user.or(entry.user);
         self.set_user(process.key, sample.user);
         self.add_namespaces(process.key, sample.namespaces);
         self.unchanged(process.key.pid);
@@ -81,11 +86,16 @@ impl IntervalAggregator {
 
     /// Adds a process if it is new. Returns whether its totals include resource use before the
     /// start of this probe.
-    pub(super) fn ensure_known(&mut self, process: &Process, kind: TaskKind) -> UsagePeriod {
+    pub(super) fn ensure_known(
+        &mut self,
+        process: &Process,
+        kind: TaskKind,
+        start: &Start,
+    ) -> UsagePeriod {
         if self.processes.exact(process.key).is_some() {
             return UsagePeriod::SinceLastCount;
         }
-        self.add_process(process, kind, Stage::Executed, &Start::default());
+        self.add_process(process, kind, Stage::Executed, start);
         if process.key.start < self.began {
             UsagePeriod::BeforeProbe
         } else {

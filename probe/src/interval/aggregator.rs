@@ -36,7 +36,7 @@ pub struct IntervalAggregator {
     pub(crate) interval_totals: IntervalTotals,
     pub(crate) began: BootClock,
     /// The time of the newest scan or end of a process.
-    latest: BootClock,
+    pub(crate) latest: BootClock,
     sample_period: Duration,
     lost_before: u64,
     ended: Vec<StepUsage>,
@@ -51,7 +51,7 @@ const KILLED: ExitStatus = ExitStatus::Signal(9);
 
 impl IntervalAggregator {
     /// Starts at `now` with the running processes; `start_of` returns the data that the start event
-    /// of a process would contain.
+    /// of a process would contain, except for what its sample contains.
     pub fn begin(
         rules: Rules,
         paths: Paths,
@@ -81,12 +81,17 @@ impl IntervalAggregator {
         oldest_first.sort_by_key(|sample| sample.process.key.start);
         for sample in oldest_first {
             let start = match sample.kind {
-                TaskKind::User => start_of(&sample.process),
+                TaskKind::User => Start {
+                    user: sample.user,
+                    namespaces: sample.namespaces,
+                    ..start_of(&sample.process)
+                },
                 TaskKind::Kernel => Start::default(),
             };
             aggregator.add_process(&sample.process, sample.kind, Stage::Executed, &start);
             aggregator.name_engine_task(&sample.process, &start);
             aggregator.name_nextflow_task(&sample.process, &start);
+            aggregator.add_namespaces(sample.process.key, start.namespaces);
             aggregator.account(sample.process.key, &sample.totals, UsagePeriod::BeforeProbe);
             aggregator.account_counters(sample.process.key, sample.counters.as_ref());
         }
@@ -143,7 +148,7 @@ impl IntervalAggregator {
                 maxrss,
             } => {
                 self.latest = self.latest.max(at);
-                let used = self.ensure_known(&process, TaskKind::User);
+                let used = self.ensure_known(&process, TaskKind::User, &Start::default());
                 self.account(process.key, &totals, used);
                 self.pass_on_root(&process);
                 self.process_ended(process.key, at, Some(status), |entry| {
@@ -199,9 +204,12 @@ impl IntervalAggregator {
         read: impl Fn(&str, Wanted) -> Reading,
     ) {
         self.latest = at;
-        let since = self
-            .interval_totals
-            .scan(at, busy, self.sample_period * SCAN_TOLERANCE);
+        let expected = match samples.extent {
+            Extent::Complete => self.sample_period * SCAN_TOLERANCE,
+            // The missing processes may have worked.
+            Extent::Truncated => Duration::ZERO,
+        };
+        let since = self.interval_totals.scan(at, busy, expected);
         for sample in &samples.changed {
             self.add_sample(sample);
         }

@@ -41,17 +41,21 @@ impl IntervalAggregator {
             return;
         }
         let parent = self.processes.get(process.parent).copied();
+        // The record of a fork has no user.
+        let forked_by = parent.filter(|_| stage == Stage::Forked);
+        let user = start.user.or(forked_by.and_then(|parent| parent.user));
         let owner = match parent {
             // Most forks take this branch, which needs no decision.
             Some(parent) if stage == Stage::Forked && parent.cgroup == process.cgroup => {
                 parent.owner
             }
-            _ => self.classify(process, kind, parent.map(|p| p.owner), start),
+            _ => self.classify(process, kind, parent.map(|p| p.owner), user, start),
         };
         // Before its exec, a process has the program of its parent.
-        let same = parent.filter(|parent| parent.program == process.comm && stage == Stage::Forked);
+        let same = forked_by.filter(|parent| parent.program == process.comm);
         let tool = same.map_or_else(|| self.tool(process, start), |parent| parent.tool);
         let mut entry = Entry::new(process, owner, stage, tool);
+        entry.user = user;
         entry.engine_role = match same.map(|parent| parent.engine_role) {
             Some(EngineRole::Task) => EngineRole::Task,
             _ => engine_role(process, start),
@@ -82,12 +86,15 @@ impl IntervalAggregator {
 
     /// Classifies a known process again after an exec or a move to another cgroup.
     pub(super) fn reclassify(&mut self, process: &Process, start: &Start) {
-        let Some(old) = self.processes.exact(process.key).map(|entry| entry.owner) else {
+        let Some(before) = self.processes.exact(process.key).copied() else {
             return;
         };
-        let new = self.classify(process, TaskKind::User, Some(old), start);
+        let old = before.owner;
+        let user = start.user.or(before.user);
+        let new = self.classify(process, TaskKind::User, Some(old), user, start);
         if let Some(entry) = self.processes.exact(process.key) {
             entry.owner = new;
+            entry.user = user;
             entry.cgroup = process.cgroup;
         }
         if new == old {
@@ -99,7 +106,7 @@ impl IntervalAggregator {
         if let ProcessOwner::Step(number) = old
             && let Some(step) = self.steps.get_mut(number)
         {
-            step.process_left(process.key.start);
+            step.process_left(self.latest.max(process.key.start));
         }
         if let ProcessOwner::Step(number) = new
             && let Some(step) = self.steps.get_mut(number)
@@ -113,6 +120,7 @@ impl IntervalAggregator {
         process: &Process,
         kind: TaskKind,
         inherited: Option<ProcessOwner>,
+        user: Option<u32>,
         start: &Start,
     ) -> ProcessOwner {
         let inherited = inherited.and_then(|owner| match owner {
@@ -134,6 +142,7 @@ impl IntervalAggregator {
             kind,
             program: &process.comm.to_string(),
             cgroup: process.cgroup.and_then(|id| self.paths.get(id)),
+            user,
             script: start.script.as_ref(),
             work_folder: start.work_folder.as_ref(),
             snakemake: start.snakemake.as_ref(),

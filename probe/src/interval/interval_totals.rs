@@ -123,7 +123,8 @@ impl IntervalTotals {
     }
 
     /// Records a scan and returns the time since the previous one. If this time is longer than
-    /// `expected`, only `expected` counts as covered: the machine or the probe was suspended.
+    /// `expected`, only `expected` counts as covered: the machine or the probe was suspended, or the
+    /// scan is incomplete.
     pub(crate) fn scan(
         &mut self,
         at: BootClock,

@@ -69,6 +69,7 @@ pub(crate) struct Entry {
     pub(crate) tool: ToolName,
     pub(crate) engine_role: EngineRole,
     pub(crate) cgroup: Option<CgroupId>,
+    pub(crate) user: Option<u32>,
     pub(crate) owner: ProcessOwner,
     pub(crate) stage: Stage,
     /// The kernel marked it as a victim of an out-of-memory condition. It also marks a process that
@@ -107,6 +108,7 @@ impl Entry {
             tool,
             engine_role: EngineRole::Other,
             cgroup: process.cgroup,
+            user: None,
             owner,
             stage,
             is_oom_victim: false,

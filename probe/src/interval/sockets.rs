@@ -275,13 +275,16 @@ impl Traffic {
     }
 
     /// Divides the node's bytes: known background traffic counts as background, the rest as
-    /// workload. This can hide an idle node, but it never reports a busy node as idle.
+    /// workload. Background traffic between containers is in no total of the node, so the workload
+    /// has at least its known traffic. This can hide an idle node, but it never reports a busy node
+    /// as idle.
     pub(super) fn divided(&self, node: Option<Bytes>) -> (Option<Bytes>, Option<Bytes>) {
         let Some(node) = node.filter(|_| self.watched) else {
             return (node, None);
         };
-        let background = self.background.min(node);
-        (Some(Bytes(node.0 - background.0)), Some(background))
+        let rest = node.0.saturating_sub(self.background.0);
+        let workload = rest.max(self.workload.0.min(node.0));
+        (Some(Bytes(workload)), Some(Bytes(node.0 - workload)))
     }
 }
 
@@ -435,20 +438,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_to_be_background_is_the_workloads() {
-        let check = |watched, background, node: Option<u64>, expect: (Option<u64>, Option<u64>)| {
+    fn the_workload_has_what_is_not_known_to_be_background_and_all_of_its_known_traffic() {
+        let divided = |workload, background, node: u64| {
             let traffic = Traffic {
+                workload: Bytes(workload),
                 background: Bytes(background),
+                watched: true,
+                ..Traffic::default()
+            };
+            let (workload, rest) = traffic.divided(Some(Bytes(node)));
+            (workload.map(|b| b.0), rest.map(|b| b.0))
+        };
+        assert_eq!(divided(0, 4, 10), (Some(6), Some(4)));
+        // Traffic between two containers of the node crosses no physical interface.
+        assert_eq!(divided(0, 40, 10), (Some(0), Some(10)));
+        assert_eq!(divided(7, 40, 10), (Some(7), Some(3)));
+        assert_eq!(divided(40, 40, 10), (Some(10), Some(0)));
+        assert_eq!(divided(3, 4, 10), (Some(6), Some(4)));
+    }
+
+    #[test]
+    fn traffic_without_a_total_or_without_sockets_is_not_divided() {
+        let check = |watched, node: Option<u64>, expect: Option<u64>| {
+            let traffic = Traffic {
+                background: Bytes(4),
                 watched,
                 ..Traffic::default()
             };
-            let (workload, rest) = traffic.divided(node.map(Bytes));
-            assert_eq!((workload.map(|b| b.0), rest.map(|b| b.0)), expect);
+            let expect = (expect.map(Bytes), None);
+            assert_eq!(traffic.divided(node.map(Bytes)), expect, "{watched}");
         };
-        check(false, 0, Some(10), (Some(10), None));
-        check(true, 4, Some(10), (Some(6), Some(4)));
-        // Traffic between two containers of the node crosses no physical interface.
-        check(true, 40, Some(10), (Some(0), Some(10)));
-        check(true, 4, None, (None, None));
+        check(false, Some(10), Some(10));
+        check(true, None, None);
     }
 }

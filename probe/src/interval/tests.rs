@@ -5,7 +5,9 @@ mod nextflow;
 mod quiet;
 mod snakemake;
 
-use ebb_telemetry::step::{MemorySource, SchedulerLabels, StepEnd, StepKind, TaskState};
+use ebb_telemetry::step::{
+    MemorySource, Namespaces, SchedulerLabels, StepEnd, StepKind, TaskState,
+};
 use ebb_telemetry::units::{CpuTime, MilliCores, Share};
 
 use std::time::Duration;
@@ -56,6 +58,7 @@ fn sample(process: Process, cpu_ms: u64, anon_mib: u64) -> TaskSample {
         anon: Bytes::mib(anon_mib),
         ..Resident::default()
     };
+    let is_daemon = process.comm == Comm::new("containerd");
     TaskSample {
         process,
         kind: TaskKind::User,
@@ -64,7 +67,7 @@ fn sample(process: Process, cpu_ms: u64, anon_mib: u64) -> TaskSample {
         counters: Some(TaskCounters::default()),
         state: Some(TaskState::Network),
         threads: 2,
-        user: Some(1_000),
+        user: Some(if is_daemon { 0 } else { 1_000 }),
         namespaces: None,
     }
 }
@@ -112,6 +115,30 @@ fn aggregator() -> IntervalAggregator {
         &running,
         |_| Start::default(),
     )
+}
+
+#[test]
+fn a_task_that_runs_when_the_probe_starts_has_its_user_and_namespaces() {
+    let mut paths = Paths::default();
+    paths.learn(TASK_CGROUP, format!("/ecs/{TASK}/c"));
+    let namespaces = Some(Namespaces::from_bits(3));
+    let bwa = process(60, 500, 1, TASK_CGROUP, "bwa");
+    let running = [TaskSample {
+        namespaces,
+        ..sample(bwa, 500, 1)
+    }];
+    let period = Duration::from_secs(10);
+    let rules = Rules::built_in();
+    let mut aggregator =
+        IntervalAggregator::begin(rules, paths, period, at(1_000), &running, |_| {
+            Start::default()
+        });
+    let running = aggregator.close(at(2_000), 0, None).running;
+    let found: Vec<_> = running
+        .iter()
+        .map(|step| (step.detail.user, step.detail.namespaces))
+        .collect();
+    assert_eq!(found, [(Some(1_000), namespaces)]);
 }
 
 fn daemon() -> Process {
@@ -221,6 +248,42 @@ fn a_user_joins_no_task_of_another_user_by_the_name_of_a_folder() {
     assert_eq!(same, [task.as_str()]);
     let apart = keys_of([program(60, 1_000), program(61, 65_534)], &[]);
     assert_eq!(apart, [task.clone(), format!("{task}@65534")]);
+}
+
+#[test]
+fn a_program_of_a_crontab_is_no_daemon_whatever_its_name_is() {
+    let mut aggregator = aggregator();
+    let (cron, elsewhere) = (CgroupId(30), CgroupId(31));
+    let paths = aggregator.paths_mut();
+    paths.learn(cron, "/system.slice/cron.service".into());
+    paths.learn(elsewhere, "/system.slice/run-1.scope".into());
+    let run = |aggregator: &mut IntervalAggregator, process, user| {
+        aggregator.event(ProcessEvent::Executed {
+            process,
+            maxrss_before: Bytes(0),
+            start: Start {
+                user: Some(user),
+                ..Start::default()
+            },
+        });
+    };
+    run(&mut aggregator, process(60, 2_000, 1, cron, "cron"), 0);
+    let copy = process(61, 2_100, 60, cron, "cron");
+    aggregator.event(ProcessEvent::Forked(copy));
+    let shell = Process {
+        comm: Comm::new("vector"),
+        ..copy
+    };
+    run(&mut aggregator, shell, 1_000);
+    // The record of a fork has no user, and the process has the name of its parent.
+    let child = process(62, 2_200, 61, elsewhere, "vector");
+    aggregator.event(ProcessEvent::Forked(child));
+    let running = aggregator.close(at(3_000), 0, None).running;
+    let keys: Vec<_> = running
+        .iter()
+        .map(|step| (step.id.key.as_str(), step.processes))
+        .collect();
+    assert_eq!(keys, [("cron.service", 1), ("run-1.scope", 1)]);
 }
 
 #[test]
@@ -467,6 +530,32 @@ fn a_process_whose_end_was_lost_is_missed_after_two_passes() {
 }
 
 #[test]
+fn a_task_ends_when_its_last_process_has_moved_away() {
+    let mut aggregator = aggregator();
+    let (session, service) = (CgroupId(30), CgroupId(31));
+    let paths = aggregator.paths_mut();
+    paths.learn(
+        session,
+        "/user.slice/user-1000.slice/session-3.scope".into(),
+    );
+    paths.learn(service, "/system.slice/run-1.scope".into());
+    let bwa = process(60, 2_000, 1, session, "bwa");
+    aggregator.event(exec(bwa));
+    scan(&mut aggregator, 11_000, &[sample(bwa, 10, 1)]);
+    let moved = Process {
+        cgroup: Some(service),
+        ..bwa
+    };
+    scan(&mut aggregator, 21_000, &[sample(moved, 20, 1)]);
+    let ended = aggregator.take_ended();
+    let ended: Vec<_> = ended
+        .iter()
+        .map(|step| (step.id.key.as_str(), step.observed))
+        .collect();
+    assert_eq!(ended, [("3", at(21_000))]);
+}
+
+#[test]
 fn a_process_id_that_comes_again_is_another_process() {
     let mut aggregator = aggregator();
     let first = run_in_task(&mut aggregator, 60, 2_000);
@@ -621,6 +710,24 @@ fn an_incomplete_pass_ends_no_process_and_is_counted() {
     aggregator.event(reaped(bwa, totals(1, 0)));
     scan(&mut aggregator, 111_000, &[sample(daemon(), 500, 1)]);
     assert_eq!(aggregator.take_ended().len(), 1);
+}
+
+#[test]
+fn the_time_before_an_incomplete_scan_is_not_covered_whatever_else_was_observed() {
+    let mut aggregator = aggregator();
+    scan(&mut aggregator, 11_000, &[sample(daemon(), 500, 1)]);
+    for pid in 100..10_000 {
+        let short = process(pid, 12_000, 50, TASK_CGROUP, "x");
+        aggregator.event(ProcessEvent::Forked(short));
+    }
+    let cut = Samples {
+        extent: Extent::Truncated,
+        ..Samples::living(vec![sample(daemon(), 500, 1)], Vec::new())
+    };
+    aggregator.scan(at(21_000), None, &cut, |_, _| Reading::default());
+    let interval = aggregator.close(at(21_000), aggregator.left_out(), None);
+    assert_eq!(interval.coverage.cpu, Share::from_parts(10, 20));
+    assert_eq!(interval.coverage.disk, interval.coverage.cpu);
 }
 
 #[test]

@@ -8,11 +8,11 @@ use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::step::StepBatch;
 use ebb_telemetry::units::Bytes;
 use ebb_wire::MAX_HEARTBEATS;
-use serde::de::DeserializeOwned;
 
 use super::fit::{self, OmittedSteps};
 use super::sink::StepRoute;
 use super::steps_key;
+use super::stored_batch::StoredBatch;
 use crate::spool::{RecordNumber, Spool};
 
 /// Whether a heartbeat may wait for others to fill its message.
@@ -98,7 +98,7 @@ impl Outbox {
     }
 
     /// Stores finished tasks until they are sent.
-    pub fn add_steps(&mut self, batch: &StepBatch) {
+    pub fn add_steps(&mut self, batch: &StoredBatch) {
         match serde_json::to_vec(batch) {
             Ok(record) => self.steps.push(record),
             Err(error) => self.cannot_write(&error),
@@ -167,7 +167,8 @@ impl Outbox {
                 return None;
             }
             let own = |h: &Heartbeat| h.node == self.node;
-            let waiting = readable(&mut self.heartbeats, MAX_HEARTBEATS, own);
+            let parse = |bytes: &[u8]| serde_json::from_slice::<Heartbeat>(bytes);
+            let waiting = readable(&mut self.heartbeats, MAX_HEARTBEATS, parse, own);
             let (mut records, heartbeats): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
             if heartbeats.is_empty() {
                 continue;
@@ -193,20 +194,30 @@ impl Outbox {
         }
     }
 
-    /// The next batch of finished tasks.
+    /// The next batch of finished tasks; `now` contains the clocks of the node.
     pub(super) fn next_finished(
         &mut self,
-        sent: &Sent,
+        now: &Sent,
         route: StepRoute,
     ) -> Option<Message<Finished>> {
         while !self.steps.is_empty() {
-            let own = |b: &StepBatch| b.node == self.node;
-            let waiting = readable(&mut self.steps, 1, own);
-            let Some((number, batch)) = waiting.into_iter().next() else {
+            let own = |stored: &StoredBatch| stored.batch.node == self.node;
+            let waiting = readable(&mut self.steps, 1, StoredBatch::from_json, own);
+            let Some((number, stored)) = waiting.into_iter().next() else {
                 continue;
             };
+            let Some(sent) = stored.sent(now) else {
+                let tasks = stored.batch.steps.len();
+                tracing::warn!(
+                    tasks,
+                    "dropped tasks of an earlier boot, whose time is unknown"
+                );
+                self.steps.drop_record(number);
+                continue;
+            };
+            let batch = stored.batch;
             if route == StepRoute::Queue
-                && let Ok(body) = ebb_wire::encode_steps_message(sent, &batch)
+                && let Ok(body) = ebb_wire::encode_steps_message(&sent, &batch)
             {
                 return Some(Message {
                     records: vec![number],
@@ -214,7 +225,7 @@ impl Outbox {
                     left_out: OmittedSteps::default(),
                 });
             }
-            match fit::steps(sent, &batch) {
+            match fit::steps(&sent, &batch) {
                 Ok(fit::Fitted {
                     body: bytes,
                     left_out,
@@ -240,14 +251,15 @@ impl Outbox {
 
 /// The oldest records that this program can parse and that this node wrote. A disk image can
 /// contain another node's spool, and an update can change the record format.
-fn readable<T: DeserializeOwned>(
+fn readable<T>(
     spool: &mut Spool,
     limit: usize,
+    parse: impl Fn(&[u8]) -> serde_json::Result<T>,
     is_own: impl Fn(&T) -> bool,
 ) -> Vec<(RecordNumber, T)> {
     let mut records = Vec::new();
     for (number, bytes) in spool.oldest(limit) {
-        match serde_json::from_slice(&bytes) {
+        match parse(&bytes) {
             Ok(record) if is_own(&record) => records.push((number, record)),
             Ok(_) => spool.drop_record(number),
             Err(error) => spool.set_aside(number, &io::Error::other(error)),

@@ -138,6 +138,11 @@ pub(super) fn batch(from: &str) -> StepBatch {
     }
 }
 
+fn stored(batch: StepBatch) -> StoredBatch {
+    let stored = Some(sent());
+    StoredBatch { batch, stored }
+}
+
 fn outbox(folder: &std::path::Path) -> RefCell<Outbox> {
     let open = |name: &str| Spool::open(folder.join(name), Bytes::mib(1));
     let sender = "AROAX:i-1".to_owned();
@@ -212,7 +217,7 @@ async fn finished_steps_go_under_the_attested_name_and_another_nodes_spool_does_
     let folder = tempfile::tempdir().expect("a folder");
     let (outbox, sink) = (outbox(folder.path()), TestSink::default());
     for name in ["i-2", "i-1"] {
-        outbox.borrow_mut().add_steps(&batch(name));
+        outbox.borrow_mut().add_steps(&stored(batch(name)));
     }
     outbox
         .borrow_mut()
@@ -224,6 +229,31 @@ async fn finished_steps_go_under_the_attested_name_and_another_nodes_spool_does_
     );
     assert!(sink.sequences.borrow().is_empty());
     assert_eq!(outbox.borrow().dropped(), 2);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn finished_steps_of_an_earlier_boot_are_sent_or_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+    let before = BootId::new("before").expect("valid");
+    let batch_of = |sequence| StepBatch {
+        boot: before.clone(),
+        sequence,
+        ..batch("i-1")
+    };
+    let clocks = Sent {
+        boot: before.clone(),
+        ..sent()
+    };
+    for (sequence, stored) in [(0, Some(clocks)), (1, None)] {
+        let batch = batch_of(sequence);
+        let stored = StoredBatch { batch, stored };
+        outbox.borrow_mut().add_steps(&stored);
+    }
+    drain(&outbox, &sink).await;
+    let expect = ["ingest/v1/AROAX:i-1/before/run/0.steps.zst"];
+    assert_eq!(*sink.keys.borrow(), expect);
+    assert_eq!(outbox.borrow().dropped(), 1);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -242,7 +272,7 @@ async fn finished_steps_go_to_the_queue_if_they_fit_a_message_and_otherwise_to_t
     // A message may have 64 KiB, which SQS bills as one request.
     let (small, large) = (batch_of(7, 200), batch_of(8, 1_500));
     for batch in [&small, &large] {
-        outbox.borrow_mut().add_steps(batch);
+        outbox.borrow_mut().add_steps(&stored(batch.clone()));
     }
     drain(&outbox, &sink).await;
     assert_eq!(*sink.step_messages.borrow(), [small]);
@@ -298,7 +328,7 @@ async fn a_bucket_that_refuses_does_not_hold_up_heartbeats() {
     let (outbox, sink) = (outbox(folder.path()), TestSink::default());
     let changed = Notify::new();
     sink.refuses_steps.set(true);
-    outbox.borrow_mut().add_steps(&batch("i-1"));
+    outbox.borrow_mut().add_steps(&stored(batch("i-1")));
     let minutes = async {
         for n in 0..3 {
             tokio::time::sleep(Duration::from_secs(60)).await;
@@ -397,7 +427,7 @@ async fn a_record_that_cannot_be_read_holds_up_no_other_and_is_counted() {
         for n in 0..4 {
             let beat = heartbeat("i-1", n);
             outbox.borrow_mut().add_heartbeat(&beat, Urgency::CanWait);
-            outbox.borrow_mut().add_steps(&batch("i-1"));
+            outbox.borrow_mut().add_steps(&stored(batch("i-1")));
         }
     }
     for lane in ["heartbeats", "steps"] {

@@ -132,7 +132,7 @@ impl Probe {
     pub(crate) fn reboot(&mut self, up_at: Timestamp) {
         self.boots += 1;
         self.booted_at = up_at;
-        // Tasks of an earlier boot have no known time; the probe counts them as dropped.
+        // The probe stores the clocks with its tasks. This model does not, so their time is unknown.
         self.steps.clear();
         self.restart();
     }
