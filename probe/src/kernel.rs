@@ -239,12 +239,12 @@ pub struct Samples {
     pub extent: Extent,
 }
 
-/// Whether a scan contains all processes.
+/// Whether a scan contains all processes, or a drain all events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// It contains all.
     Complete,
-    /// It was cut at the memory limit: missing processes may still run.
+    /// It was cut at its limit: missing processes may still run, and missing events still wait.
     Truncated,
 }
 

@@ -162,6 +162,32 @@ fn a_container_ends_as_the_process_that_runc_started_in_it() {
     check("sh", StepEnd::Exited(0));
 }
 
+/// Each search for another first process iterates over all processes.
+#[test]
+fn a_name_of_runc_moves_the_end_of_a_task_only_twice_and_only_in_a_container() {
+    let check = |cgroup: CgroupId, expect: StepEnd| {
+        let mut aggregator = aggregator();
+        let one = |n: u32| process(60 + n, 2_000 + u64::from(n), 59 + n, cgroup, "runc:[x");
+        let first = Comm::new("x");
+        aggregator.event(exec(Process {
+            comm: first,
+            ..one(0)
+        }));
+        for n in 1..5 {
+            aggregator.event(ProcessEvent::Forked(one(n)));
+        }
+        for n in 0..5_u8 {
+            let end = ended(one(n.into()), 3_000, ExitStatus::Code(n), totals(0, 0));
+            aggregator.event(end);
+        }
+        let steps = aggregator.take_all_ended();
+        let ends: Vec<_> = steps.iter().map(|step| step.end).collect();
+        assert_eq!(ends, [expect], "{cgroup:?}");
+    };
+    check(TASK_CGROUP, StepEnd::Exited(2));
+    check(ROOT_CGROUP, StepEnd::Exited(0));
+}
+
 /// The keys of the tasks of two programs, in order.
 fn keys_of(programs: [(Process, Start); 2], paths: &[(CgroupId, &str)]) -> Vec<String> {
     let mut aggregator = aggregator();
@@ -564,6 +590,23 @@ fn a_pass_that_is_ahead_of_the_ring_counts_no_process_twice() {
             .sum::<u64>(),
         1
     );
+}
+
+#[test]
+fn a_pass_that_is_ahead_of_the_ring_keeps_the_newer_of_two_processes_with_one_number() {
+    let mut aggregator = aggregator();
+    let old = run_in_task(&mut aggregator, 60, 2_000);
+    let new = process(60, 10_000, 50, TASK_CGROUP, "bwa");
+    scan(&mut aggregator, 11_000, &[sample(new, 100, 1)]);
+    aggregator.event(ended(old, 9_000, ExitStatus::Code(0), totals(50, 0)));
+    aggregator.event(reaped(old, totals(50, 0)));
+    aggregator.event(ProcessEvent::Forked(new));
+    aggregator.event(exec(new));
+    scan(&mut aggregator, 21_000, &[sample(new, 160, 1)]);
+    assert_eq!(aggregator.left_out(), 1);
+    let interval = aggregator.close(at(21_000), 0, None);
+    assert_eq!(interval.workload.processes_started, 2);
+    assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(160)));
 }
 
 #[test]

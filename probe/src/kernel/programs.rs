@@ -185,8 +185,10 @@ impl KernelHalf {
         Ok(Some(record::sockets(&bytes)))
     }
 
-    /// Passes on every waiting event, oldest first.
-    pub fn drain(&mut self, mut each: impl FnMut(ProcessEvent)) {
+    /// Passes on every event that waits now, oldest first. Under overload new events come without
+    /// end, so those beyond one ring buffer wait for the next drain.
+    pub fn drain(&mut self, mut each: impl FnMut(ProcessEvent)) -> Extent {
+        let mut taken = 0;
         while let Some(item) = self.events.next() {
             match record::event(&item) {
                 Some(event) => each(event),
@@ -195,7 +197,12 @@ impl KernelHalf {
                     "failed to read an event of an unknown kind"
                 ),
             }
+            taken += bytes_in_ring(item.len());
+            if taken >= RING_BYTES {
+                return Extent::Truncated;
+            }
         }
+        Extent::Complete
     }
 
     /// Requests the missing names of addresses. One request names as many addresses as there are
@@ -276,6 +283,18 @@ const ITERATOR_WITHOUT_STACKS: &str = "each_task_plain";
 /// Limit of one scan: 20,000 tasks that all changed, and many more if most are idle. Any user can
 /// start more, and the unit limits the probe to 64 MB.
 const MAX_BYTES: u64 = 8 << 20;
+
+/// Bytes of the ring buffer `events` in `ebpf/ring.h`. A drain that takes fewer could leave an event
+/// until a scan after the next one, and the process would be gone and then counted again.
+const RING_BYTES: usize = 1 << 20;
+
+/// Bytes that a record takes in the ring buffer.
+///
+/// Source: `BPF_RINGBUF_HDR_SZ` and `__bpf_ringbuf_reserve` in `kernel/bpf/ringbuf.c`.
+const fn bytes_in_ring(record: usize) -> usize {
+    const HEADER: usize = 8;
+    (HEADER + record).next_multiple_of(8)
+}
 
 /// Runs an iterator once. Reading consumes the link, so each call attaches it again.
 fn iterate(ebpf: &mut Ebpf, name: &'static str, into: &mut Vec<u8>) -> Result<Extent, KernelError> {
