@@ -72,6 +72,7 @@ struct seq_file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	__u64 session_id;
 	__u64 seq_num;
 };
 

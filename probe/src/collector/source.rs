@@ -8,7 +8,7 @@ use tokio::io::unix::AsyncFd;
 use super::CollectorError;
 use crate::cgroup::Hierarchy;
 use crate::kernel::programs::{OomEvents, SocketEvents};
-use crate::kernel::{Extent, KernelError, KernelHalf, ProcessEvent, Samples, Socket};
+use crate::kernel::{Extent, KernelError, KernelHalf, ProcessEvent, Samples, SocketList};
 use crate::procfs::Sampler;
 
 /// Maximum bytes of the reason for sampling procfs in a heartbeat; a verifier log can have pages.
@@ -111,7 +111,7 @@ impl Source {
     }
 
     /// The open sockets; `None` if they are not listed.
-    pub(super) fn sockets(&mut self) -> Result<Option<Vec<Socket>>, KernelError> {
+    pub(super) fn sockets(&mut self) -> Result<Option<SocketList>, KernelError> {
         match self {
             Self::Kernel(kernel) => kernel.get_mut().sockets(),
             Self::Procfs { .. } => Ok(None),

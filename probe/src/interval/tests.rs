@@ -5,7 +5,7 @@ mod nextflow;
 mod quiet;
 mod snakemake;
 
-use ebb_telemetry::step::{MemorySource, SchedulerLabels, StepEnd, StepKind, TaskState};
+use ebb_telemetry::step::{MemorySource, PeerScope, SchedulerLabels, StepEnd, StepKind, TaskState};
 use ebb_telemetry::units::{CpuTime, MilliCores, Share};
 
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::cgroup::Paths;
 use crate::cgroup::reading::Reading;
 use crate::interval::aggregator::IntervalAggregator;
 use crate::kernel::{
-    CgroupId, ExitStatus, Extent, Process, ProcessEvent, ProcessKey, Samples, Start, TaskKind,
-    TaskSample,
+    CgroupId, ExitStatus, Extent, Process, ProcessEvent, ProcessKey, Samples, Socket, SocketId,
+    SocketList, Start, TaskKind, TaskSample,
 };
 use crate::kernel::{Comm, DiskBytes, Resident, TaskCounters, Totals, WorkFolder};
 use crate::label::{self, Refusal, Requester, TaskLabels};
@@ -664,6 +664,46 @@ fn an_incomplete_pass_ends_no_process_and_is_counted() {
     aggregator.event(reaped(bwa, totals(1, 0)));
     scan(&mut aggregator, 111_000, &[sample(daemon(), 500, 1)]);
     assert_eq!(aggregator.take_ended().len(), 1);
+}
+
+#[test]
+fn an_incomplete_list_of_sockets_counts_as_a_loss_and_changes_no_connections() {
+    let mut aggregator = aggregator();
+    let bwa = run_in_task(&mut aggregator, 60, 2_000);
+    scan(&mut aggregator, 11_000, &[sample(bwa, 100, 1)]);
+    aggregator.watch_sockets(None);
+    let mut list = |ms, sockets: &[(u64, u64)], extent| {
+        let one = |(id, received): &(u64, u64)| socket(bwa.key, *id, *received);
+        let open = sockets.iter().map(one).collect();
+        aggregator.sockets(&SocketList { open, extent });
+        let lost = aggregator.left_out();
+        let interval = aggregator.close(at(ms), lost, None);
+        let of_node = interval.detail.network.and_then(|node| node.connections);
+        let of_task = interval.running[0].detail.network;
+        let of_task = of_task.map(|task| (task.connections, task.received.0));
+        (of_node, of_task, lost)
+    };
+    let whole = list(12_000, &[(1, 10), (2, 10)], Extent::Complete);
+    assert_eq!(whole, (Some(2), Some((2, 20)), 0));
+    let cut = list(13_000, &[(1, 15)], Extent::Truncated);
+    assert_eq!(cut, (None, Some((2, 25)), 1));
+    let whole = list(14_000, &[(2, 20)], Extent::Complete);
+    assert_eq!(whole, (Some(1), Some((1, 35)), 1));
+}
+
+fn socket(owner: ProcessKey, id: u64, received: u64) -> Socket {
+    Socket {
+        id: SocketId(id),
+        owner: Some(owner),
+        cgroup: None,
+        loopback: false,
+        received: Bytes(received),
+        sent: Bytes(0),
+        retransmits: 0,
+        peer_port: 443,
+        own_port: 40_000,
+        scope: PeerScope::Public,
+    }
 }
 
 #[test]

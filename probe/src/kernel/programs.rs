@@ -17,7 +17,7 @@ use self::kernel_symbols::KernelSymbols;
 use super::bindings::{KINDS, RawTask};
 use super::record;
 use super::wait_classifier::WaitClassifier;
-use super::{Extent, ProcessEvent, Samples, Socket, threads};
+use super::{Extent, ProcessEvent, Samples, SocketList, threads};
 
 /// The compiled eBPF object.
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ebb.bpf.o"));
@@ -172,17 +172,17 @@ impl KernelHalf {
         &self.sockets
     }
 
-    /// The open TCP sockets, once for each process that has one; `None` if the kernel does not list
-    /// them.
-    pub fn sockets(&mut self) -> Result<Option<Vec<Socket>>, KernelError> {
+    /// The open TCP sockets; `None` if the kernel does not list them.
+    pub fn sockets(&mut self) -> Result<Option<SocketList>, KernelError> {
         let iterator = match self.sockets {
             SocketEvents::Whole => SOCKET_ITERATOR,
             SocketEvents::OwnNamespace(_) => CONNECTION_ITERATOR,
             SocketEvents::AtEnd(_) | SocketEvents::Missing(_) => return Ok(None),
         };
         let mut bytes = Vec::new();
-        iterate(&mut self.ebpf, iterator, &mut bytes)?;
-        Ok(Some(record::sockets(&bytes)))
+        let extent = iterate(&mut self.ebpf, iterator, &mut bytes)?;
+        let open = record::sockets(&bytes);
+        Ok(Some(SocketList { open, extent }))
     }
 
     /// Passes on every event that waits now, oldest first. Under overload new events come without
@@ -280,8 +280,8 @@ const USUAL_BYTES: usize = 64 << 10;
 const ITERATOR: &str = "each_task";
 const ITERATOR_WITHOUT_STACKS: &str = "each_task_plain";
 
-/// Limit of one scan: 20,000 tasks that all changed, and many more if most are idle. Any user can
-/// start more, and the unit limits the probe to 64 MB.
+/// Limit of one scan: 20,000 tasks that all changed, and many more if most are idle. It is also that
+/// of a list, of 80,000 sockets. Any user can have more, and the unit limits the probe to 64 MB.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// Bytes of the ring buffer `events` in `ebpf/ring.h`. A drain that takes fewer could leave an event
