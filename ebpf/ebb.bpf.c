@@ -166,7 +166,7 @@ int BPF_PROG(on_free, struct task_struct *task)
 		return 0;
 	struct ebb_reap *record = reserve(EBB_REAP, sizeof(*record));
 	if (!record)
-		return 0;
+		goto forget;
 	struct signal_struct *signal = task->signal;
 	bool one_thread = had_one_thread(task, task->se.sum_exec_runtime);
 	struct disk disk = disk_of_ended(task, one_thread);
@@ -185,11 +185,9 @@ int BPF_PROG(on_free, struct task_struct *task)
 	add_syscall_io(&record->counters, &disk);
 	fill_delays(&record->counters, &record->flags, task);
 	submit(record);
-	if (!one_thread) {
-		struct process process = process_of(task);
-
-		bpf_map_delete_elem(&ended_threads, &process);
-	}
+forget:
+	/* Also without a record, or the entry would stay. */
+	forget_ended(task);
 	return 0;
 }
 

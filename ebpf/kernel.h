@@ -45,6 +45,7 @@ enum {
 };
 
 enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
@@ -53,6 +54,7 @@ enum bpf_map_type {
 enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
+	BPF_F_NO_PREALLOC = 1,
 };
 
 enum {
@@ -72,6 +74,7 @@ struct seq_file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	__u64 session_id;
 	__u64 seq_num;
 };
 
@@ -168,6 +171,7 @@ struct signal_struct {
 	unsigned int flags;
 	unsigned long long sum_sched_runtime;
 	unsigned long maxrss;
+	struct task_io_accounting ioac;
 };
 
 struct qstr {

@@ -17,7 +17,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
 
-/* Records that found no room, by kind. */
+/* Records that found no room, by kind. EBB_EXIT includes ended threads that found none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, EBB_KINDS);
@@ -25,15 +25,21 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
+static __always_inline void count_lost(__u32 kind)
+{
+	__u64 *count = bpf_map_lookup_elem(&lost, &kind);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
 static __always_inline void *reserve(__u32 kind, __u64 size)
 {
 	void *record = bpf_ringbuf_reserve(&events, size, 0);
-	if (record)
-		return record;
-	__u64 *count = bpf_map_lookup_elem(&lost, &kind);
-	if (count)
-		__sync_fetch_and_add(count, 1);
-	return 0;
+
+	if (!record)
+		count_lost(kind);
+	return record;
 }
 
 /*

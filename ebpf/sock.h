@@ -166,7 +166,18 @@ forget:
 	return 0;
 }
 
-/* Lists the open sockets with their processes. */
+/*
+ * The newest list that contains a socket. A process can have a socket under a million
+ * numbers, and so fill a list.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, __u64);
+} listed SEC(".maps");
+
+/* Lists the open sockets with the first process of each, except those of loopback. */
 SEC("iter/task_file")
 int each_socket(struct bpf_iter__task_file *ctx)
 {
@@ -186,15 +197,20 @@ int each_socket(struct bpf_iter__task_file *ctx)
 
 	if ((family != AF_INET && family != AF_INET6) || state == TCP_LISTEN || state == TCP_CLOSE)
 		return 0;
+	__u64 key = (__u64)sk, list = ctx->meta->session_id;
+	__u64 *newest = bpf_map_lookup_elem(&listed, &key);
+
+	if ((newest && *newest == list) || is_loopback(sk))
+		return 0;
 	struct ebb_socket record = {};
 
 	record.head.kind = EBB_SOCKET;
 	record.head.tgid = task->tgid;
 	record.head.start_ns = task->group_leader->start_boottime;
-	if (is_loopback(sk))
-		record.head.flags |= EBB_LOOPBACK;
 	fill_socket(&record, sk);
-	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	/* A record that found no room is written again, by the next read of the same list. */
+	if (!bpf_seq_write(ctx->meta->seq, &record, sizeof(record)))
+		bpf_map_update_elem(&listed, &key, &list, BPF_ANY);
 	return 0;
 }
 

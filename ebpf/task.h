@@ -27,10 +27,14 @@ struct disk {
 /*
  * Bytes and calls of the ended threads of a process. The kernel's own sum,
  * signal->ioac, also includes reaped children and so would count them twice.
+ *
+ * The entry exists until the process is released. Nothing displaces it: any user can
+ * have many processes. There is one for each process that the user half knows at most.
  */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 32768);
 	__type(key, struct process);
 	__type(value, struct disk);
 } ended_threads SEC(".maps");
@@ -185,19 +189,24 @@ static __always_inline struct process process_of(struct task_struct *leader)
 	return process;
 }
 
-static __always_inline struct disk disk_of(struct task_struct *task)
+static __always_inline struct disk disk_of_account(struct task_io_accounting *account)
 {
 	struct disk disk = {};
 
 	if (bpf_core_field_exists(struct task_io_accounting, read_bytes)) {
-		disk.read_bytes = task->ioac.read_bytes;
-		disk.write_bytes = task->ioac.write_bytes;
-		disk.syscall_read_bytes = task->ioac.rchar;
-		disk.syscall_write_bytes = task->ioac.wchar;
-		disk.read_calls = task->ioac.syscr;
-		disk.write_calls = task->ioac.syscw;
+		disk.read_bytes = account->read_bytes;
+		disk.write_bytes = account->write_bytes;
+		disk.syscall_read_bytes = account->rchar;
+		disk.syscall_write_bytes = account->wchar;
+		disk.read_calls = account->syscr;
+		disk.write_calls = account->syscw;
 	}
 	return disk;
+}
+
+static __always_inline struct disk disk_of(struct task_struct *task)
+{
+	return disk_of_account(&task->ioac);
 }
 
 /*
@@ -213,13 +222,17 @@ static __always_inline bool had_one_thread(struct task_struct *leader, __u64 lea
 	return signal->nr_threads <= 1 && signal->sum_sched_runtime == leader_added;
 }
 
+static __always_inline bool has_disk(const struct disk *disk)
+{
+	/* Mapped pages cause bytes without calls; polling causes calls without bytes. */
+	return disk->read_bytes | disk->write_bytes | disk->read_calls | disk->write_calls;
+}
+
 static __always_inline void keep_disk_of_ended(struct task_struct *task, struct task_struct *leader)
 {
 	struct disk disk = disk_of(task);
 
-	/* Mapped pages cause bytes without calls; polling causes calls without bytes. */
-	if (!(disk.read_bytes | disk.write_bytes | disk.read_calls | disk.write_calls) ||
-	    (task == leader && had_one_thread(leader, 0)))
+	if (!has_disk(&disk) || (task == leader && had_one_thread(leader, 0)))
 		return;
 	struct process process = process_of(leader);
 	struct disk none = {};
@@ -227,8 +240,10 @@ static __always_inline void keep_disk_of_ended(struct task_struct *task, struct 
 	bpf_map_update_elem(&ended_threads, &process, &none, BPF_NOEXIST);
 	struct disk *sum = bpf_map_lookup_elem(&ended_threads, &process);
 
-	if (!sum)
+	if (!sum) {
+		count_lost(EBB_EXIT);
 		return;
+	}
 	__sync_fetch_and_add(&sum->read_bytes, disk.read_bytes);
 	__sync_fetch_and_add(&sum->write_bytes, disk.write_bytes);
 	__sync_fetch_and_add(&sum->syscall_read_bytes, disk.syscall_read_bytes);
@@ -262,6 +277,20 @@ static __always_inline void add_syscall_io(struct ebb_task_counters *counters, c
 	counters->syscall_write_bytes += disk->syscall_write_bytes;
 	counters->read_calls += disk->read_calls;
 	counters->write_calls += disk->write_calls;
+}
+
+/*
+ * The process is released. The kernel has added the bytes and calls of each thread to
+ * those of the process. If there are none, no thread made an entry. The run time does
+ * not prove that: the scheduler may not have counted that of a short thread.
+ */
+static __always_inline void forget_ended(struct task_struct *leader)
+{
+	struct process process = process_of(leader);
+	struct disk disk = disk_of_account(&leader->signal->ioac);
+
+	if (has_disk(&disk))
+		bpf_map_delete_elem(&ended_threads, &process);
 }
 
 /* CPU time of the ended threads, and the exit code of the process. */

@@ -6,7 +6,7 @@ pub mod reading;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -141,43 +141,88 @@ impl<'a> Mount<'a> {
 
 /// Number of paths above which the paths of removed cgroups are dropped.
 const KEPT_PATHS: usize = 8_192;
+/// The same number for the paths below the slices of users.
+const KEPT_PATHS_OF_USERS: usize = MAX_PATHS_OF_USERS / 4;
 /// Limit of known paths, about 5 MB: a user who can create cgroups can create 100,000 a minute.
 /// Processes of an unknown cgroup stay with the task of their parent.
 const MAX_PATHS: usize = 32_768;
+/// Limit of known paths below the slices of users.
+const MAX_PATHS_OF_USERS: usize = MAX_PATHS / 4;
+/// Limit of the bytes of a path. A container in the cgroups of another container has about 300.
+const MAX_PATH_BYTES: usize = 1_024;
 
 /// The path of each cgroup id: paths found at the start, and paths that the kernel reported since.
 /// So a path is known even after its cgroup was removed.
 #[derive(Debug, Default)]
 pub struct Paths {
     by_id: HashMap<CgroupId, String>,
+    /// Number of paths below the slices of all users.
+    of_users: usize,
+    /// The same number for each slice.
+    by_slice: HashMap<String, usize>,
     left_out: u64,
 }
 
 impl Paths {
-    /// Reads the whole tree. A directory that is removed meanwhile is left out.
+    /// Reads the tree up to the limits, the slices of users last. A cgroup that is left out counts
+    /// once, without those below it.
     pub fn scan(hierarchy: &Hierarchy) -> Self {
         let mut paths = Self::default();
-        let mut waiting = vec![hierarchy.mount.clone()];
-        while let Some(folder) = waiting.pop() {
-            let Ok(about) = fs::metadata(&folder) else {
-                continue;
-            };
-            let path = folder.strip_prefix(&hierarchy.mount).unwrap_or(&folder);
-            paths.learn(CgroupId(about.ino()), format!("/{}", path.display()));
-            let inside = fs::read_dir(&folder).into_iter().flatten().flatten();
-            let folders = inside.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()));
-            waiting.extend(folders.map(|entry| entry.path()));
+        let root = fs::metadata(&hierarchy.mount).map(|about| CgroupId(about.ino()));
+        let mut waiting: Vec<CgroupId> = root.into_iter().collect();
+        for id in &waiting {
+            paths.learn(*id, "/".to_owned());
+        }
+        let mut of_users = Vec::new();
+        while let Some(id) = waiting.pop().or_else(|| of_users.pop()) {
+            let folder = paths.get(id).unwrap_or_default().to_owned();
+            for (id, path) in folders_in(hierarchy, &folder) {
+                let next = match slice_of_user(&path) {
+                    Some(_) => &mut of_users,
+                    None => &mut waiting,
+                };
+                if paths.insert(id, path) {
+                    next.push(id);
+                }
+            }
         }
         paths
     }
 
     /// Adds a new cgroup that the kernel reported.
     pub fn learn(&mut self, id: CgroupId, path: String) {
-        if self.by_id.len() >= MAX_PATHS && !self.by_id.contains_key(&id) {
-            self.left_out = self.left_out.saturating_add(1);
-            return;
+        self.insert(id, path);
+    }
+
+    /// Whether the cgroup is new and has room.
+    fn insert(&mut self, id: CgroupId, path: String) -> bool {
+        if let Some(known) = self.by_id.get_mut(&id) {
+            *known = path;
+            return false;
         }
+        if !self.has_room(&path) {
+            self.left_out = self.left_out.saturating_add(1);
+            return false;
+        }
+        self.count_of_user(&path);
         self.by_id.insert(id, path);
+        true
+    }
+
+    /// A user has at most half of the places that other users leave, so each of them has some.
+    fn has_room(&self, path: &str) -> bool {
+        let of_user = slice_of_user(path).map(|slice| self.by_slice.get(slice));
+        let left_by_all = MAX_PATHS_OF_USERS.saturating_sub(self.of_users);
+        self.by_id.len() < MAX_PATHS
+            && path.len() <= MAX_PATH_BYTES
+            && of_user.is_none_or(|count| count.copied().unwrap_or_default() < left_by_all)
+    }
+
+    fn count_of_user(&mut self, path: &str) {
+        if let Some(slice) = slice_of_user(path) {
+            self.of_users += 1;
+            *self.by_slice.entry(slice.to_owned()).or_default() += 1;
+        }
     }
 
     /// Cgroups that were left out for lack of room, since the start.
@@ -192,11 +237,42 @@ impl Paths {
 
     /// If many paths are stored, drops those of removed cgroups that are not in use.
     pub fn trim(&mut self, hierarchy: &Hierarchy, in_use: &BTreeSet<CgroupId>) {
-        if self.by_id.len() > KEPT_PATHS {
-            self.by_id
-                .retain(|id, path| in_use.contains(id) || hierarchy.folder(path).is_dir());
+        if self.by_id.len() <= KEPT_PATHS && self.of_users <= KEPT_PATHS_OF_USERS {
+            return;
         }
+        let mut kept = Self {
+            left_out: self.left_out,
+            ..Self::default()
+        };
+        for (id, path) in std::mem::take(&mut self.by_id) {
+            if in_use.contains(&id) || hierarchy.folder(&path).is_dir() {
+                kept.count_of_user(&path);
+                kept.by_id.insert(id, path);
+            }
+        }
+        *self = kept;
     }
+}
+
+/// The first slice of a user in a path. systemd lets the user make cgroups below it.
+///
+/// Source: `user@.service(5)`, "Delegate".
+fn slice_of_user(path: &str) -> Option<&str> {
+    path.split('/')
+        .find(|name| name.starts_with("user-") && name.ends_with(".slice"))
+}
+
+/// The cgroups in a folder, with their paths. A removed folder has none.
+fn folders_in(hierarchy: &Hierarchy, folder: &str) -> impl Iterator<Item = (CgroupId, String)> {
+    let inside = fs::read_dir(hierarchy.folder(folder));
+    let above = folder.trim_end_matches('/').to_owned();
+    let folders = inside.into_iter().flatten().flatten();
+    folders
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(move |entry| {
+            let path = format!("{above}/{}", entry.file_name().display());
+            (CgroupId(entry.ino()), path)
+        })
 }
 
 #[cfg(test)]
@@ -233,6 +309,45 @@ mod tests {
             (paths.by_id.len(), paths.get(CgroupId(0))),
             (1, Some("/kept"))
         );
+    }
+
+    #[test]
+    fn cgroups_of_a_user_take_no_place_of_others() {
+        let root = tempfile::tempdir().expect("a folder");
+        let hierarchy = Hierarchy {
+            mount: root.path().into(),
+            version: Version::V2,
+        };
+        let service = "/user.slice/user-7.slice/user@7.service";
+        for n in 0..5_000 {
+            fs::create_dir_all(hierarchy.folder(&format!("{service}/{n}"))).expect("made");
+        }
+        let others = [
+            "/docker/1",
+            "/user.slice/user-8.slice/session-1.scope",
+            "/zz",
+        ];
+        for path in others {
+            fs::create_dir_all(hierarchy.folder(path)).expect("made");
+        }
+        let mut paths = Paths::scan(&hierarchy);
+        let knows = |paths: &Paths, path: &str| paths.by_id.values().any(|known| known == path);
+        for path in others.into_iter().chain(["/", "/docker", service]) {
+            assert!(knows(&paths, path), "{path}");
+        }
+        // Half of the places less those of the other user, without the two folders above.
+        let left_out = paths.left_out();
+        assert!((906..=907).contains(&left_out), "{left_out}");
+        for id in 0..20_000 {
+            paths.learn(CgroupId(u64::MAX - id), format!("{service}/new{id}"));
+        }
+        paths.learn(CgroupId(0), "/docker/2".to_owned());
+        assert_eq!(paths.left_out(), left_out + 20_000);
+        assert_eq!(paths.get(CgroupId(0)), Some("/docker/2"));
+        fs::remove_dir_all(hierarchy.folder(service)).expect("removed");
+        paths.trim(&hierarchy, &BTreeSet::new());
+        paths.learn(CgroupId(0), service.to_owned());
+        assert!(knows(&paths, service) && paths.by_id.len() < 20);
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Collector {
             node::start_of,
         );
         if source.reports_sockets() {
-            aggregator.watch_sockets(sockets.as_deref());
+            aggregator.watch_sockets(sockets.as_ref());
         }
         if matches!(source, Source::Procfs { .. }) {
             aggregator.only_sampled();
@@ -320,7 +320,7 @@ impl Collector {
     /// Lists open sockets, so that traffic of tasks is current. A failure keeps the last counts.
     pub fn list_sockets(&mut self) {
         match self.source.sockets() {
-            Ok(Some(open)) => self.aggregator.sockets(&open),
+            Ok(Some(list)) => self.aggregator.sockets(&list),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "failed to list open sockets"),
         }

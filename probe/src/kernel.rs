@@ -239,12 +239,22 @@ pub struct Samples {
     pub extent: Extent,
 }
 
-/// Whether a scan contains all processes.
+/// The open TCP sockets. A socket can be repeated for each process that has it.
+#[derive(Debug)]
+pub struct SocketList {
+    /// The sockets.
+    pub open: Vec<Socket>,
+    /// Whether the list is complete.
+    pub extent: Extent,
+}
+
+/// Whether a scan contains all processes, a list all sockets, or a drain all events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// It contains all.
     Complete,
-    /// It was cut at the memory limit: missing processes may still run.
+    /// It was cut at its limit: missing processes may still run, missing sockets may be open, and
+    /// missing events still wait.
     Truncated,
 }
 

@@ -357,6 +357,7 @@ fn main() -> ExitCode {
         faults::a_probe_without_a_disk_sends_every_heartbeat_and_says_so,
         faults::every_file_of_the_probe_is_readable_by_its_owner_only,
         faults::a_cgroup_that_goes_while_it_is_read_is_unknown_and_no_error,
+        faults::a_drain_ends_although_events_come_without_end,
         gpu::each_gpu_tells_how_busy_it_was_and_for_whom,
         gpu::a_driver_that_hangs_is_asked_anew_and_counted,
         gpu::a_step_is_told_what_its_process_did_on_gpus,

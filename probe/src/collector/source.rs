@@ -8,7 +8,7 @@ use tokio::io::unix::AsyncFd;
 use super::CollectorError;
 use crate::cgroup::Hierarchy;
 use crate::kernel::programs::{OomEvents, SocketEvents};
-use crate::kernel::{KernelError, KernelHalf, ProcessEvent, Samples, Socket};
+use crate::kernel::{Extent, KernelError, KernelHalf, ProcessEvent, Samples, SocketList};
 use crate::procfs::Sampler;
 
 /// Maximum bytes of the reason for sampling procfs in a heartbeat; a verifier log can have pages.
@@ -68,7 +68,8 @@ impl Source {
         }
     }
 
-    /// Drains the ring buffer each time that it fills; returns only with an error.
+    /// Drains the ring buffer each time that it fills; returns only with an error. Under overload it
+    /// waits between two drains, so that other futures of the thread run.
     pub(super) async fn drain_when_full(
         &mut self,
         mut each: impl FnMut(ProcessEvent),
@@ -76,21 +77,24 @@ impl Source {
         match self {
             Self::Kernel(kernel) => loop {
                 let mut ready = kernel.readable_mut().await?;
-                ready.get_inner_mut().drain(&mut each);
-                ready.clear_ready();
+                match ready.get_inner_mut().drain(&mut each) {
+                    Extent::Complete => ready.clear_ready(),
+                    // No wake-up follows for the rest, so the buffer stays ready.
+                    Extent::Truncated => tokio::task::yield_now().await,
+                }
             },
             Self::Procfs { .. } => std::future::pending().await,
         }
     }
 
-    /// Passes on all events so far; procfs has none between two scans.
+    /// Passes on all events before the call; procfs has none between two scans.
     pub(super) fn drain(&mut self, each: impl FnMut(ProcessEvent)) {
         if let Self::Kernel(kernel) = self {
             kernel.get_mut().drain(each);
         }
     }
 
-    /// Passes on all events so far, and then returns the live processes.
+    /// Passes on all events before the call, and then returns the live processes.
     pub(super) fn scan(&mut self, each: impl FnMut(ProcessEvent)) -> Result<Samples, KernelError> {
         match self {
             Self::Kernel(kernel) => {
@@ -107,7 +111,7 @@ impl Source {
     }
 
     /// The open sockets; `None` if they are not listed.
-    pub(super) fn sockets(&mut self) -> Result<Option<Vec<Socket>>, KernelError> {
+    pub(super) fn sockets(&mut self) -> Result<Option<SocketList>, KernelError> {
         match self {
             Self::Kernel(kernel) => kernel.get_mut().sockets(),
             Self::Procfs { .. } => Ok(None),

@@ -351,9 +351,12 @@ impl IntervalAggregator {
         }
     }
 
-    /// If a process of runc ends, the oldest other process of the container is its first process.
-    /// runc starts a container by processes that fork one another and end; the last one runs the
-    /// program.
+    /// If the first process of a container is one of runc and ends, the oldest other process of the
+    /// container is its first process. runc starts a container by processes that fork one another
+    /// and end; the last one runs the program.
+    ///
+    /// Any user can give this name to processes, so a container needs few of the iterations over all
+    /// processes.
     ///
     /// Source: runc, `libcontainer/nsenter/nsexec.c`, which names them `runc:[0:PARENT]`,
     /// `runc:[1:CHILD]` and `runc:[2:INIT]`.
@@ -364,15 +367,18 @@ impl IntervalAggregator {
         let Some(entry) = self.processes.exact(ended.key).copied() else {
             return;
         };
+        let step = self.step_of(&entry);
+        let takes = step.is_some_and(|step| step.takes_root_from(ended.key));
+        if !takes {
+            return;
+        }
         let others = self.processes.iter().filter(|other| {
             other.owner == entry.owner && other.stage != Stage::Ended && other.key != entry.key
         });
         let oldest = others
             .map(|other| other.key)
             .min_by_key(|key| (key.start, key.pid));
-        if let (Some(oldest), Some(step)) = (oldest, self.step_of(&entry))
-            && step.root == entry.key
-        {
+        if let (Some(oldest), Some(step)) = (oldest, self.step_of(&entry)) {
             step.root = oldest;
         }
     }

@@ -40,6 +40,12 @@ impl IntervalAggregator {
             self.left_out = self.left_out.saturating_add(1);
             return;
         }
+        // The event of a process that ended before a scan, which found the next one with its number.
+        let known = self.processes.get(process.key.pid);
+        if known.is_some_and(|known| known.key.start > process.key.start) {
+            self.left_out = self.left_out.saturating_add(1);
+            return;
+        }
         let parent = self.processes.get(process.parent).copied();
         // The record of a fork has no user.
         let forked_by = parent.filter(|_| stage == Stage::Forked);

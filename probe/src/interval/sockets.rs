@@ -10,7 +10,7 @@ use ebb_telemetry::units::Bytes;
 
 use crate::interval::processes::ProcessOwner;
 use crate::interval::processes::Side;
-use crate::kernel::{ProcessKey, Socket, SocketId};
+use crate::kernel::{Extent, ProcessKey, Socket, SocketId};
 
 /// Maximum number of open sockets that are tracked; further sockets count when they end.
 const MAX_FOLLOWED: usize = 16_384;
@@ -134,10 +134,18 @@ impl Sockets {
         Some((owner, now))
     }
 
-    /// Ends a list.
-    pub(super) fn end_pass(&mut self) {
-        self.open
-            .retain(|_, open| open.missed_lists < MAX_MISSED_LISTS);
+    /// Ends a list. An incomplete one misses no socket.
+    pub(super) fn end_pass(&mut self, extent: Extent) {
+        match extent {
+            Extent::Complete => self
+                .open
+                .retain(|_, open| open.missed_lists < MAX_MISSED_LISTS),
+            Extent::Truncated => {
+                for open in self.open.values_mut() {
+                    open.missed_lists = open.missed_lists.saturating_sub(1);
+                }
+            }
+        }
     }
 }
 
@@ -327,16 +335,16 @@ mod tests {
         );
         // Another process has the same socket.
         assert_eq!(bytes(sockets.add_listed(&socket(1, Some(8), 10, 5))), None);
-        sockets.end_pass();
+        sockets.end_pass(Extent::Complete);
         sockets.begin_pass();
         assert_eq!(
             bytes(sockets.add_listed(&socket(1, Some(8), 30, 5))),
             Some((Some(7), 20))
         );
-        sockets.end_pass();
+        sockets.end_pass(Extent::Complete);
         // Its process closed it, and the kernel still sends.
         sockets.begin_pass();
-        sockets.end_pass();
+        sockets.end_pass(Extent::Complete);
         assert_eq!(
             bytes(Some(sockets.ended(&socket(1, None, 30, 9)))),
             Some((Some(7), 4))
@@ -363,7 +371,7 @@ mod tests {
         let mut sockets = Sockets::default();
         sockets.begin_pass();
         sockets.add_listed(&socket(1, Some(7), 100, 0));
-        sockets.end_pass();
+        sockets.end_pass(Extent::Complete);
         sockets.begin_pass();
         assert_eq!(
             bytes(sockets.add_listed(&socket(1, Some(7), 40, 0))),
@@ -432,9 +440,27 @@ mod tests {
         );
         for _ in 0..=MAX_MISSED_LISTS {
             sockets.begin_pass();
-            sockets.end_pass();
+            sockets.end_pass(Extent::Complete);
         }
         assert!(sockets.open.is_empty());
+    }
+
+    #[test]
+    fn an_incomplete_list_forgets_no_socket() {
+        let mut sockets = Sockets::default();
+        sockets.begin_pass();
+        sockets.add_listed(&socket(1, Some(7), 10, 5));
+        sockets.end_pass(Extent::Complete);
+        for n in 0..=MAX_MISSED_LISTS {
+            sockets.begin_pass();
+            let again = sockets.add_listed(&socket(2, Some(8), u64::from(n), 0));
+            assert!(again.is_some());
+            sockets.end_pass(Extent::Truncated);
+        }
+        assert_eq!(
+            bytes(Some(sockets.ended(&socket(1, None, 11, 5)))),
+            Some((Some(7), 1))
+        );
     }
 
     #[test]

@@ -52,6 +52,9 @@ const OTHER_STEPS: &str = "(others)";
 /// The program of Slurm that starts the programs of a task.
 const SLURM_LAUNCHER: &str = "slurmstepd";
 
+/// Number of processes of runc that end before the program of a container runs.
+const STAGES_OF_RUNC: u8 = 2;
+
 /// Less CPU than this share of a core is the activity of a waiting process, such as timers of a
 /// virtual machine; it does not count as progress.
 const PROGRESS_CPU_SHARE: f64 = 0.01;
@@ -210,6 +213,8 @@ pub(crate) struct RunningStep {
     started: BootClock,
     root_status: Option<ExitStatus>,
     is_root_launcher: bool,
+    /// Number of processes of runc whose end gave the task another first process.
+    ended_stages: u8,
     out_of_memory: bool,
     oom_kills_before: Option<u64>,
     /// Number of live processes.
@@ -255,6 +260,7 @@ impl RunningStep {
             started: root.start,
             root_status: None,
             is_root_launcher,
+            ended_stages: 0,
             out_of_memory: false,
             oom_kills_before: None,
             living: 0,
@@ -288,6 +294,18 @@ impl RunningStep {
             container: None,
             opt_in: OptInAccumulator::default(),
         }
+    }
+
+    /// Whether the end of `process`, one of runc, gives the task another first process. It counts
+    /// the process if so.
+    pub(crate) fn takes_root_from(&mut self, process: ProcessKey) -> bool {
+        let is_container = matches!(
+            self.step.id.kind,
+            StepKind::EcsTask | StepKind::Pod | StepKind::Container
+        );
+        let takes = is_container && self.root == process && self.ended_stages < STAGES_OF_RUNC;
+        self.ended_stages += u8::from(takes);
+        takes
     }
 
     /// A process of this task runs a program. A task of Slurm has the exit status of its oldest

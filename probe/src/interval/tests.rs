@@ -6,7 +6,7 @@ mod quiet;
 mod snakemake;
 
 use ebb_telemetry::step::{
-    MemorySource, Namespaces, SchedulerLabels, StepEnd, StepKind, TaskState,
+    MemorySource, Namespaces, PeerScope, SchedulerLabels, StepEnd, StepKind, TaskState,
 };
 use ebb_telemetry::units::{CpuTime, MilliCores, Share};
 
@@ -17,8 +17,8 @@ use crate::cgroup::Paths;
 use crate::cgroup::reading::Reading;
 use crate::interval::aggregator::IntervalAggregator;
 use crate::kernel::{
-    CgroupId, ExitStatus, Extent, Process, ProcessEvent, ProcessKey, Samples, Start, TaskKind,
-    TaskSample,
+    CgroupId, ExitStatus, Extent, Process, ProcessEvent, ProcessKey, Samples, Socket, SocketId,
+    SocketList, Start, TaskKind, TaskSample,
 };
 use crate::kernel::{Comm, DiskBytes, Resident, TaskCounters, Totals, WorkFolder};
 use crate::label::{self, Refusal, Requester, TaskLabels};
@@ -187,6 +187,32 @@ fn a_container_ends_as_the_process_that_runc_started_in_it() {
     check("runc:[0:PARENT]", StepEnd::Exited(3));
     // A program that left processes behind.
     check("sh", StepEnd::Exited(0));
+}
+
+/// Each search for another first process iterates over all processes.
+#[test]
+fn a_name_of_runc_moves_the_end_of_a_task_only_twice_and_only_in_a_container() {
+    let check = |cgroup: CgroupId, expect: StepEnd| {
+        let mut aggregator = aggregator();
+        let one = |n: u32| process(60 + n, 2_000 + u64::from(n), 59 + n, cgroup, "runc:[x");
+        let first = Comm::new("x");
+        aggregator.event(exec(Process {
+            comm: first,
+            ..one(0)
+        }));
+        for n in 1..5 {
+            aggregator.event(ProcessEvent::Forked(one(n)));
+        }
+        for n in 0..5_u8 {
+            let end = ended(one(n.into()), 3_000, ExitStatus::Code(n), totals(0, 0));
+            aggregator.event(end);
+        }
+        let steps = aggregator.take_all_ended();
+        let ends: Vec<_> = steps.iter().map(|step| step.end).collect();
+        assert_eq!(ends, [expect], "{cgroup:?}");
+    };
+    check(TASK_CGROUP, StepEnd::Exited(2));
+    check(ROOT_CGROUP, StepEnd::Exited(0));
 }
 
 /// The keys of the tasks of two programs, in order.
@@ -656,6 +682,23 @@ fn a_pass_that_is_ahead_of_the_ring_counts_no_process_twice() {
 }
 
 #[test]
+fn a_pass_that_is_ahead_of_the_ring_keeps_the_newer_of_two_processes_with_one_number() {
+    let mut aggregator = aggregator();
+    let old = run_in_task(&mut aggregator, 60, 2_000);
+    let new = process(60, 10_000, 50, TASK_CGROUP, "bwa");
+    scan(&mut aggregator, 11_000, &[sample(new, 100, 1)]);
+    aggregator.event(ended(old, 9_000, ExitStatus::Code(0), totals(50, 0)));
+    aggregator.event(reaped(old, totals(50, 0)));
+    aggregator.event(ProcessEvent::Forked(new));
+    aggregator.event(exec(new));
+    scan(&mut aggregator, 21_000, &[sample(new, 160, 1)]);
+    assert_eq!(aggregator.left_out(), 1);
+    let interval = aggregator.close(at(21_000), 0, None);
+    assert_eq!(interval.workload.processes_started, 2);
+    assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(160)));
+}
+
+#[test]
 fn processes_beyond_the_limit_count_as_lost_events() {
     let mut aggregator = aggregator();
     for pid in 100..40_100 {
@@ -728,6 +771,46 @@ fn the_time_before_an_incomplete_scan_is_not_covered_whatever_else_was_observed(
     let interval = aggregator.close(at(21_000), aggregator.left_out(), None);
     assert_eq!(interval.coverage.cpu, Share::from_parts(10, 20));
     assert_eq!(interval.coverage.disk, interval.coverage.cpu);
+}
+
+#[test]
+fn an_incomplete_list_of_sockets_counts_as_a_loss_and_changes_no_connections() {
+    let mut aggregator = aggregator();
+    let bwa = run_in_task(&mut aggregator, 60, 2_000);
+    scan(&mut aggregator, 11_000, &[sample(bwa, 100, 1)]);
+    aggregator.watch_sockets(None);
+    let mut list = |ms, sockets: &[(u64, u64)], extent| {
+        let one = |(id, received): &(u64, u64)| socket(bwa.key, *id, *received);
+        let open = sockets.iter().map(one).collect();
+        aggregator.sockets(&SocketList { open, extent });
+        let lost = aggregator.left_out();
+        let interval = aggregator.close(at(ms), lost, None);
+        let of_node = interval.detail.network.and_then(|node| node.connections);
+        let of_task = interval.running[0].detail.network;
+        let of_task = of_task.map(|task| (task.connections, task.received.0));
+        (of_node, of_task, lost)
+    };
+    let whole = list(12_000, &[(1, 10), (2, 10)], Extent::Complete);
+    assert_eq!(whole, (Some(2), Some((2, 20)), 0));
+    let cut = list(13_000, &[(1, 15)], Extent::Truncated);
+    assert_eq!(cut, (None, Some((2, 25)), 1));
+    let whole = list(14_000, &[(2, 20)], Extent::Complete);
+    assert_eq!(whole, (Some(1), Some((1, 35)), 1));
+}
+
+fn socket(owner: ProcessKey, id: u64, received: u64) -> Socket {
+    Socket {
+        id: SocketId(id),
+        owner: Some(owner),
+        cgroup: None,
+        loopback: false,
+        received: Bytes(received),
+        sent: Bytes(0),
+        retransmits: 0,
+        peer_port: 443,
+        own_port: 40_000,
+        scope: PeerScope::Public,
+    }
 }
 
 #[test]

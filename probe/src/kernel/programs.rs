@@ -17,7 +17,7 @@ use self::kernel_symbols::KernelSymbols;
 use super::bindings::{KINDS, RawTask};
 use super::record;
 use super::wait_classifier::WaitClassifier;
-use super::{Extent, ProcessEvent, Samples, Socket, threads};
+use super::{Extent, ProcessEvent, Samples, SocketList, threads};
 
 /// The compiled eBPF object.
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ebb.bpf.o"));
@@ -172,21 +172,23 @@ impl KernelHalf {
         &self.sockets
     }
 
-    /// The open TCP sockets, once for each process that has one; `None` if the kernel does not list
-    /// them.
-    pub fn sockets(&mut self) -> Result<Option<Vec<Socket>>, KernelError> {
+    /// The open TCP sockets; `None` if the kernel does not list them.
+    pub fn sockets(&mut self) -> Result<Option<SocketList>, KernelError> {
         let iterator = match self.sockets {
             SocketEvents::Whole => SOCKET_ITERATOR,
             SocketEvents::OwnNamespace(_) => CONNECTION_ITERATOR,
             SocketEvents::AtEnd(_) | SocketEvents::Missing(_) => return Ok(None),
         };
         let mut bytes = Vec::new();
-        iterate(&mut self.ebpf, iterator, &mut bytes)?;
-        Ok(Some(record::sockets(&bytes)))
+        let extent = iterate(&mut self.ebpf, iterator, &mut bytes)?;
+        let open = record::sockets(&bytes);
+        Ok(Some(SocketList { open, extent }))
     }
 
-    /// Passes on every waiting event, oldest first.
-    pub fn drain(&mut self, mut each: impl FnMut(ProcessEvent)) {
+    /// Passes on every event that waits now, oldest first. Under overload new events come without
+    /// end, so those beyond one ring buffer wait for the next drain.
+    pub fn drain(&mut self, mut each: impl FnMut(ProcessEvent)) -> Extent {
+        let mut taken = 0;
         while let Some(item) = self.events.next() {
             match record::event(&item) {
                 Some(event) => each(event),
@@ -195,7 +197,12 @@ impl KernelHalf {
                     "failed to read an event of an unknown kind"
                 ),
             }
+            taken += bytes_in_ring(item.len());
+            if taken >= RING_BYTES {
+                return Extent::Truncated;
+            }
         }
+        Extent::Complete
     }
 
     /// Requests the missing names of addresses. One request names as many addresses as there are
@@ -273,9 +280,21 @@ const USUAL_BYTES: usize = 64 << 10;
 const ITERATOR: &str = "each_task";
 const ITERATOR_WITHOUT_STACKS: &str = "each_task_plain";
 
-/// Limit of one scan: 20,000 tasks that all changed, and many more if most are idle. Any user can
-/// start more, and the unit limits the probe to 64 MB.
+/// Limit of one scan: 20,000 tasks that all changed, and many more if most are idle. It is also that
+/// of a list, of 80,000 sockets. Any user can have more, and the unit limits the probe to 64 MB.
 const MAX_BYTES: u64 = 8 << 20;
+
+/// Bytes of the ring buffer `events` in `ebpf/ring.h`. A drain that takes fewer could leave an event
+/// until a scan after the next one, and the process would be gone and then counted again.
+const RING_BYTES: usize = 1 << 20;
+
+/// Bytes that a record takes in the ring buffer.
+///
+/// Source: `BPF_RINGBUF_HDR_SZ` and `__bpf_ringbuf_reserve` in `kernel/bpf/ringbuf.c`.
+const fn bytes_in_ring(record: usize) -> usize {
+    const HEADER: usize = 8;
+    (HEADER + record).next_multiple_of(8)
+}
 
 /// Runs an iterator once. Reading consumes the link, so each call attaches it again.
 fn iterate(ebpf: &mut Ebpf, name: &'static str, into: &mut Vec<u8>) -> Result<Extent, KernelError> {

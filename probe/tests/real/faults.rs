@@ -1,4 +1,5 @@
-//! Faults of real machines: a full disk, and a cgroup that is removed while it is read.
+//! Faults of real machines: a full disk, a cgroup that is removed while it is read, and events without
+//! end.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebb_probe::cgroup::reading::{self, Wanted};
 use ebb_probe::cgroup::{Hierarchy, Paths};
+use ebb_probe::kernel::{Extent, KernelHalf};
 use ebb_probe::spool::Spool;
 use ebb_telemetry::units::Bytes;
 use ebb_test_support::skip;
@@ -217,4 +219,29 @@ pub(crate) fn a_cgroup_that_goes_while_it_is_read_is_unknown_and_no_error() {
         stop.store(true, Ordering::Relaxed);
     });
     let _ = fs::remove_dir(&folder);
+}
+
+/// Each event causes another one, as many processes that start processes do together.
+pub(crate) fn a_drain_ends_although_events_come_without_end() {
+    needs_ebpf();
+    let hierarchy = Hierarchy::find().expect("asked before");
+    let folder = (hierarchy.mount).join(format!("ebb-events-{}", std::process::id()));
+    let cause_event = || {
+        fs::create_dir(&folder).expect("root may");
+        fs::remove_dir(&folder).expect("it is empty");
+    };
+    let mut kernel = KernelHalf::load(hierarchy.memory_hierarchy()).expect("it loads");
+    cause_event();
+    for _ in 0..2 {
+        let mut events = 0;
+        let extent = kernel.drain(|_| {
+            cause_event();
+            events += 1;
+        });
+        assert_eq!(extent, Extent::Truncated);
+        // Records take 64 to 392 bytes of one MiB.
+        assert!((2_500..17_000).contains(&events), "{events}");
+    }
+    let rest = kernel.drain(|_| {});
+    assert_eq!(rest, Extent::Complete);
 }
