@@ -120,7 +120,7 @@ fn pairs<'a>(tasks: &'a [BilledTask], machines: &[PlacedMachine]) -> Vec<Pair<'a
         });
         let claims: Vec<Claim> = claims.collect();
         let cost = price.over(machine.lived.length());
-        let split = split_machine(cost, machine.size, machine.lived, &claims);
+        let split = split_machine(cost, machine.size, &[machine.lived], &claims);
         let of_tasks = machine.tasks.iter().zip(split.tasks);
         pairs.extend(of_tasks.map(|(at, ours)| Pair {
             task: &tasks[*at],

@@ -32,7 +32,8 @@ impl Spend {
     /// The costs after a sweep, with the closed days that earlier sweeps stored.
     pub(crate) fn new(facts: &Facts<'_>, days: &[CostDay], sums: SpendSums) -> Self {
         let before = &facts.memory.spend;
-        let history = with_days(before, (days, &sums), facts.policy, facts.now);
+        let bill = (days, facts.is_bill_partial());
+        let history = with_days(before, (bill, &sums), facts.policy, facts.now);
         Self { history, sums }
     }
 }
@@ -49,10 +50,10 @@ pub(crate) fn is_complete(day: &str, estimated: bool, now: Timestamp) -> bool {
 }
 
 /// The history after a sweep. A day that is known keeps its costs until its bill changes, because a
-/// sweep sees fewer tasks of older days.
+/// sweep sees fewer tasks of older days. A bill without a part replaces no day.
 pub(crate) fn with_days(
     before: &SpendHistory,
-    (days, sums): (&[CostDay], &SpendSums),
+    ((days, is_partial), sums): ((&[CostDay], bool), &SpendSums),
     policy: &Policy,
     now: Timestamp,
 ) -> SpendHistory {
@@ -68,7 +69,7 @@ pub(crate) fn with_days(
             continue;
         };
         let known = history.days.get(&date);
-        if known.is_none_or(|known| known.billed != day.total) {
+        if known.is_none_or(|known| known.billed != day.total && !is_partial) {
             history
                 .days
                 .insert(date, costs_of(day, sums, policy.costs.rest, &budgets));
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_day_keeps_its_costs_until_its_bill_changes() {
+    fn a_known_day_keeps_its_costs_until_its_whole_bill_changes() {
         let policy = Policy::default();
         let named = BTreeMap::from([(names("a"), 0), (names("b"), 1)]);
         let sums_of = |a: i64| {
@@ -195,7 +196,7 @@ mod tests {
         };
         let after_sweep = |before: &SpendHistory, total: i64, a: i64| {
             let days = [day("2026-09-17", total, false), day("2026-09-21", 9, true)];
-            with_days(before, (&days, &sums_of(a)), &policy, at(0))
+            with_days(before, ((&days, false), &sums_of(a)), &policy, at(0))
         };
         let first = after_sweep(&SpendHistory::default(), 100, 7);
         assert_eq!(first.days.len(), 1, "an open day is not stored");
@@ -203,12 +204,15 @@ mod tests {
         assert_eq!(cost(&first, "b"), Some(None), "unknown is not zero");
         assert_eq!(cost(&first, "c"), None);
         assert_eq!(after_sweep(&first, 100, 3), first, "a sweep that sees less");
+        let days = [day("2026-09-17", 40, false)];
+        let partial = with_days(&first, ((&days, true), &sums_of(3)), &policy, at(0));
+        assert_eq!(partial, first, "a bill without a part");
         let changed = after_sweep(&first, 101, 3);
         assert_eq!(cost(&changed, "a"), Some(Some(Usd::from_micros(3))));
         let mut other = policy.clone();
         other.costs.rest = RestOfMachine::Spread;
         let days: [CostDay; 0] = [];
-        let spread = with_days(&first, (&days, &sums_of(1)), &other, at(0));
+        let spread = with_days(&first, ((&days, false), &sums_of(1)), &other, at(0));
         assert!(spread.days.is_empty(), "costs by another method");
     }
 
@@ -234,7 +238,7 @@ mod tests {
             }
         }
         let before = SpendHistory::default();
-        let history = with_days(&before, (&days, &sums), &policy, at(0));
+        let history = with_days(&before, ((&days, false), &sums), &policy, at(0));
         assert_eq!(history.days.len(), SpendHistory::MAX_DAYS);
         let (_, newest) = history.days.last_key_value().expect("days");
         assert_eq!(newest.left_out[&CostDimension::Pipeline], 9);

@@ -39,7 +39,7 @@ use crate::cost_allocation::machine_day::{ChargedMachine, MachineDay, charge};
 use crate::cost_allocation::named_claim::NamedClaims;
 use crate::cost_allocation::share_sums::ShareSums;
 use crate::cost_allocation::spend_sums::SpendSums;
-use crate::coverage::{DAY, is_whole, of_day, overlap};
+use crate::coverage::{DAY, is_whole, of_day, overlap, overlap_with_all};
 use crate::facts::Facts;
 use crate::run_costs::RunFactors;
 use crate::step_history::by_step::Profiles;
@@ -167,13 +167,11 @@ impl<'a> Allocator<'a> {
         for (node, cost) in self.facts.bill {
             for (day, usd) in cost.by_day.iter().filter(|(day, _)| is_whole(day, now)) {
                 let known = self.facts.inventory.instances.get(node);
-                let lived = match known {
-                    Some(instance) => machine::life(self.facts, instance, day),
-                    None => machine::life_of_gone(self.facts, node, day),
-                };
                 let instance = known.or_else(|| self.gone.get(node));
-                let parts = self.charge((node, instance, lived), day, *usd);
                 let tasks = self.claims.by_machine.get(node);
+                let claims = tasks.map_or(&[][..], |tasks| tasks.claims.as_slice());
+                let lived = machine::life(self.facts, node, claims, day);
+                let parts = self.charge((node, instance, lived.as_deref()), day, *usd);
                 self.rows.add_machine(day, (node, tasks), &parts);
                 let [ledger, shown] = days.entry(day).or_default();
                 parts.add_to(ledger);
@@ -221,7 +219,8 @@ impl<'a> Allocator<'a> {
                     continue;
                 };
                 let usd = price.per_hour.over(lived.length());
-                let parts = self.charge((node, Some(instance), Some(lived)), &day, usd);
+                let lived = Some(std::slice::from_ref(&lived));
+                let parts = self.charge((node, Some(instance), lived), &day, usd);
                 self.show(&day, Some(instance), parts, &mut shown);
                 total = total + usd;
                 if price.basis.is_bound() {
@@ -262,7 +261,7 @@ impl<'a> Allocator<'a> {
 
     fn charge(
         &mut self,
-        (id, instance, lived): (&NodeId, Option<&Instance>, Option<Window>),
+        (id, instance, lived): (&NodeId, Option<&Instance>, Option<&[Window]>),
         day: &str,
         usd: Usd,
     ) -> MachineDay {
@@ -292,7 +291,8 @@ impl<'a> Allocator<'a> {
             };
             self.shares.add(*names, day, share);
             let failed = tasks.is_some_and(|tasks| tasks.failed[at]);
-            let lived = lived.map_or(0, |lived| overlap(lived, machine.claims[at].window));
+            let window = machine.claims[at].window;
+            let lived = lived.map_or(0, |lived| overlap_with_all(lived, window));
             let (good, bad) = match failed {
                 true => (Usd::ZERO, task.used),
                 false => (task.used, Usd::ZERO),

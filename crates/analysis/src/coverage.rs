@@ -46,11 +46,34 @@ pub(crate) fn is_covered(facts: &Facts<'_>, node: &NodeId, window: Window) -> bo
 }
 
 pub(crate) fn overlap(a: Window, b: Window) -> u128 {
-    let both = Window {
+    common(a, b).length().as_nanos()
+}
+
+/// The time in both windows; its end is before its begin if there is none.
+pub(crate) fn common(a: Window, b: Window) -> Window {
+    Window {
         from: a.from.max(b.from),
         to: a.to.min(b.to),
-    };
-    both.length().as_nanos()
+    }
+}
+
+/// The part of a window, in nanoseconds, in windows that do not overlap each other.
+pub(crate) fn overlap_with_all(all: &[Window], window: Window) -> u128 {
+    all.iter().map(|one| overlap(*one, window)).sum()
+}
+
+/// The same time without overlaps, and with the gaps up to a length.
+pub(crate) fn union(mut windows: Vec<Window>, gap: Duration) -> Vec<Window> {
+    windows.sort_by_key(|window| window.from);
+    let mut merged: Vec<Window> = Vec::with_capacity(windows.len());
+    for window in windows {
+        let reach = window.from.checked_sub(gap).unwrap_or(window.from);
+        match merged.last_mut() {
+            Some(last) if reach <= last.to => last.to = last.to.max(window.to),
+            _ => merged.push(window),
+        }
+    }
+    merged
 }
 
 /// A day in UTC; `None` for an invalid date.
@@ -159,9 +182,23 @@ pub(crate) fn of_runs<'r>(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::testing::{World, instance};
     use ebb_telemetry::testing::at;
     use ebb_telemetry::units::CpuTime;
+
+    #[test]
+    fn time_of_several_windows_counts_once_and_short_gaps_belong_to_it() {
+        let window = |from, to| Window {
+            from: at(from),
+            to: at(to),
+        };
+        let all = vec![window(5, 9), window(0, 3), window(2, 4), window(6, 7)];
+        let apart = union(all.clone(), Duration::ZERO);
+        assert_eq!(apart, [window(0, 4), window(5, 9)]);
+        assert_eq!(union(all, Duration::from_secs(1)), [window(0, 9)]);
+        assert_eq!(overlap_with_all(&apart, window(3, 6)), 2_000_000_000);
+    }
 
     #[test]
     fn no_time_is_told_that_was_not_seen_however_long_it_is_quiet() {

@@ -11,6 +11,7 @@ use ebb_model::metric_series::MetricSeries;
 use ebb_model::policy::Policy;
 use ebb_model::sweep_memory::Memory;
 use ebb_model::task_record::TaskRecord;
+use ebb_model::visibility_gap::Gap;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
 use ebb_sizing::cheapest_type::MachineSize;
@@ -68,6 +69,11 @@ impl Facts<'_> {
             memory: hardware.memory,
             gpus: hardware.gpus.unwrap_or(0),
         })
+    }
+
+    /// Whether the costs of whole days may be too low, because a part of the bill is missing.
+    pub(crate) fn is_bill_partial(&self) -> bool {
+        self.inventory.gaps.iter().any(Gap::is_of_whole_days)
     }
 
     /// Whether any node or machine is simulated.

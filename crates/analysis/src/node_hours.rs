@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::coverage::{of_day, overlap};
+use crate::coverage::{of_day, overlap, union};
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 
@@ -48,7 +48,7 @@ pub(crate) fn next_batch(
     }
     let nodes = nodes.iter().filter(|(node, _)| is_part(node));
     let rows = nodes.flat_map(|(node, hours)| {
-        let busy = union(tasks.remove(node).unwrap_or_default());
+        let busy = union(tasks.remove(node).unwrap_or_default(), Duration::ZERO);
         rows_of_node(facts, (node, hours), day, &busy)
     });
     Some((batch, rows.collect()))
@@ -96,19 +96,6 @@ fn rows_of_node(
         })
     });
     observed.collect()
-}
-
-/// The same time without overlaps.
-fn union(mut windows: Vec<Window>) -> Vec<Window> {
-    windows.sort_by_key(|window| window.from);
-    let mut merged: Vec<Window> = Vec::with_capacity(windows.len());
-    for window in windows {
-        match merged.last_mut() {
-            Some(last) if window.from <= last.to => last.to = last.to.max(window.to),
-            _ => merged.push(window),
-        }
-    }
-    merged
 }
 
 #[cfg(test)]
@@ -161,15 +148,5 @@ mod tests {
         };
         check("2026-11-21T05:59:59Z", "2026-11-19");
         check("2026-11-21T06:00:00Z", "2026-11-20");
-    }
-
-    #[test]
-    fn time_of_several_tasks_counts_once() {
-        let window = |from, to| Window {
-            from: at(from),
-            to: at(to),
-        };
-        let all = vec![window(5, 9), window(0, 3), window(2, 4), window(6, 7)];
-        assert_eq!(union(all), [window(0, 4), window(5, 9)]);
     }
 }

@@ -3,7 +3,11 @@
 use ebb_telemetry::identity::AccountId;
 use serde::{Deserialize, Serialize};
 
+/// The scope of a gap in the costs by resource, after the account if there are several.
 pub const BY_RESOURCE: &str = "bill by resource";
+
+/// The same for the costs by service, which are those of whole days.
+pub const BY_SERVICE: &str = "bill by service";
 
 /// Prefix of the scope of a gap in a call that covers all regions.
 pub const ALL_REGIONS: &str = "all regions";
@@ -128,6 +132,13 @@ impl Gap {
         begins.any(|begin| place.starts_with(begin)) || place.contains("ce:Get")
     }
 
+    /// Whether the costs of whole days may lack an account, or all services but machines. The bill of
+    /// an account is added only if its costs by resource are known.
+    pub fn is_of_whole_days(&self) -> bool {
+        let (account, place) = self.parts();
+        place == BY_SERVICE || (account.is_some() && place == BY_RESOURCE)
+    }
+
     /// The call that failed in a region, in any account; `None` for a gap of another region, or of
     /// none.
     pub fn in_region(&self, region: &str) -> Option<&str> {
@@ -182,6 +193,18 @@ mod tests {
         check("billing export bill.csv:7: cost", true);
         check("us-east-1: ec2:DescribeVolumes", false);
         check("fleet.csv:7: resource:", false);
+    }
+
+    #[test]
+    fn days_lack_what_is_missing_by_service_and_an_account_without_resources() {
+        let check = |scope: &str, expect: bool| {
+            assert_eq!(Gap::new(scope, "no").is_of_whole_days(), expect, "{scope}");
+        };
+        check(BY_SERVICE, true);
+        check("account 000000000001 bill by service", true);
+        check("account 000000000001 bill by resource", true);
+        check(BY_RESOURCE, false);
+        check("bill by service, newest data", false);
     }
 
     #[test]

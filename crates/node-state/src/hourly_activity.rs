@@ -147,6 +147,15 @@ impl NodeHours {
 
     /// The active slots of five minutes, in the hours that overlap a window.
     pub fn worked(&self, window: Window) -> impl Iterator<Item = Window> {
+        self.slots(window, Hour::active_slots)
+    }
+
+    /// The same for the slots that a probe observed.
+    pub fn observed_slots(&self, window: Window) -> impl Iterator<Item = Window> {
+        self.slots(window, Hour::observed_slots)
+    }
+
+    fn slots(&self, window: Window, marked: fn(Hour) -> u32) -> impl Iterator<Item = Window> {
         let index = |at: Timestamp, beyond: i64| {
             let index = hour_of(at.as_second()) + beyond - self.first;
             usize::try_from(index).unwrap_or(0).min(self.hours.len())
@@ -155,8 +164,9 @@ impl NodeHours {
         let within = self.hours.get(first..last).unwrap_or_default().iter();
         within.enumerate().flat_map(move |(i, hour)| {
             let number = self.first + (first + i) as i64;
-            let active = (0..SLOTS).filter(move |slot| hour.active_slots() >> slot & 1 == 1);
-            active.filter_map(move |slot| {
+            let slots = marked(*hour);
+            let slots = (0..SLOTS).filter(move |slot| slots >> slot & 1 == 1);
+            slots.filter_map(move |slot| {
                 let begin = number * 3600 + i64::from(slot) * SLOT_SECONDS;
                 Some(Window {
                     from: Timestamp::from_second(begin).ok()?,

@@ -59,7 +59,7 @@ impl CostRows {
         }
         let is_due = |(day, now): &(&str, WrittenDay)| {
             let date = day.parse::<Date>();
-            is_whole(day, facts.now) && date.is_ok_and(|date| facts.memory.costs.is_due(date, *now))
+            is_whole(day, facts.now) && date.is_ok_and(|date| must_write(facts, date, *now))
         };
         let most = match facts.bill.len() > MANY_MACHINES {
             true => 1,
@@ -132,12 +132,19 @@ impl CostRows {
                 billed: day.total,
                 is_closed: is_closed(day, facts.now),
             };
-            if facts.memory.costs.is_due(date, now) {
+            if must_write(facts, date, now) {
                 records.extend(of_day(facts, (date, now), rows, (&names, gone)));
             }
         }
         records
     }
+}
+
+/// Whether a day must be written. A bill without a part replaces no closed day.
+fn must_write(facts: &Facts<'_>, day: Date, now: WrittenDay) -> bool {
+    let written = &facts.memory.costs;
+    let is_closed = written.days.get(&day).is_some_and(|day| day.is_closed);
+    written.is_due(day, now) && !(is_closed && facts.is_bill_partial())
 }
 
 fn of_day(

@@ -9,8 +9,13 @@ use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::time::Window;
 use jiff::Timestamp;
 
-use crate::coverage::{is_covered, of_day};
+use crate::cost_allocation::machine_split::Claim;
+use crate::coverage::{common, is_covered, of_day, union};
 use crate::facts::Facts;
+
+/// A machine also ran in gaps up to this length between observations: its probe was updated, or the
+/// machine started again at once.
+const SHORT_GAP: Duration = Duration::from_secs(3_600);
 
 /// Machines of the bill that only the state of the probes still contains. Their type and region are
 /// unknown, and their size is known from their probe.
@@ -25,14 +30,60 @@ pub(crate) fn gone_machines(facts: &Facts<'_>) -> BTreeMap<NodeId, Instance> {
     known.map(host).collect()
 }
 
-/// The part of a day in which a machine of the inventory existed; `None` for an invalid day.
-pub(crate) fn life(facts: &Facts<'_>, instance: &Instance, day: &str) -> Option<Window> {
-    let launched = instance.launched_at.unwrap_or(Timestamp::MIN);
-    part_of_day(day, launched, facts.now)
+/// The parts of a billed day in which a machine ran; `None` if it is not known.
+pub(crate) fn life(
+    facts: &Facts<'_>,
+    id: &NodeId,
+    claims: &[Claim],
+    day: &str,
+) -> Option<Vec<Window>> {
+    match facts.inventory.instances.get(id) {
+        Some(instance) => life_of_known(facts, instance, claims, day),
+        None => Some(vec![life_of_gone(facts, id, day)?]),
+    }
+}
+
+/// The same for a machine of the inventory. EC2 reports only its last start, so the probe and the
+/// tasks show when it ran before. Without any of these, it may have run all day.
+fn life_of_known(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    claims: &[Claim],
+    day: &str,
+) -> Option<Vec<Window>> {
+    let day = of_day(day)?;
+    let day = Window {
+        to: day.to.min(facts.now),
+        ..day
+    };
+    let last = last_run(facts, instance);
+    let earlier = Window {
+        to: last.map_or(day.to, |run| day.to.min(run.from)),
+        ..day
+    };
+    let hours = facts.hours.nodes.get(&instance.id).into_iter();
+    let observed = hours.flat_map(|hours| hours.observed_slots(earlier));
+    let tasks = claims.iter().map(|claim| claim.window);
+    let earlier = observed.chain(tasks).map(|ran| common(ran, earlier));
+    let last = last.map(|run| common(run, day));
+    let ran = earlier.chain(last).filter(|ran| ran.from < ran.to);
+    let ran = union(ran.collect(), SHORT_GAP);
+    Some(if ran.is_empty() { vec![day] } else { ran })
+}
+
+/// From the last start of a machine until it stopped, or until now. `None` if it stopped at an
+/// unknown time.
+fn last_run(facts: &Facts<'_>, instance: &Instance) -> Option<Window> {
+    let to = match instance.state {
+        InstanceState::Stopped | InstanceState::Terminated => instance.state_since?,
+        InstanceState::Pending | InstanceState::Running | InstanceState::Stopping => facts.now,
+    };
+    let from = instance.launched_at.unwrap_or(Timestamp::MIN);
+    Some(Window { from, to })
 }
 
 /// The part of a day in which a machine that is gone sent heartbeats. It existed a little longer.
-pub(crate) fn life_of_gone(facts: &Facts<'_>, id: &NodeId, day: &str) -> Option<Window> {
+fn life_of_gone(facts: &Facts<'_>, id: &NodeId, day: &str) -> Option<Window> {
     let node = facts.state.nodes.get(id)?;
     part_of_day(day, node.first_seen?, node.latest.as_ref()?.end)
 }

@@ -8,7 +8,7 @@ use ebb_telemetry::time::Window;
 
 use crate::cost_allocation::machine_split::{Claim, TaskShare, split_machine};
 use crate::cost_allocation::task_claim;
-use crate::coverage::{observed_nanos, overlap};
+use crate::coverage::{observed_nanos, overlap, overlap_with_all};
 use crate::facts::Facts;
 
 /// The parts of the cost of a machine on a day.
@@ -68,8 +68,8 @@ pub(crate) struct ChargedMachine<'a> {
     pub(crate) id: &'a NodeId,
     /// `None` if it is not known.
     pub(crate) instance: Option<&'a Instance>,
-    /// The time in which it existed on the day.
-    pub(crate) lived: Option<Window>,
+    /// The time in which it ran on the day, without overlaps.
+    pub(crate) lived: Option<&'a [Window]>,
     pub(crate) claims: &'a [Claim],
     pub(crate) findings: &'a [Window],
 }
@@ -85,18 +85,21 @@ pub(crate) fn charge(facts: &Facts<'_>, machine: ChargedMachine<'_>, usd: Usd) -
     let size = task_claim::capacity(facts, instance);
     let split = split_machine(usd, size, lived, machine.claims);
     let steps: Usd = split.tasks.iter().map(|task| task.used).sum();
-    let length = lived.length().as_nanos();
+    let length = lived.iter().map(|run| run.length().as_nanos()).sum();
     let windows = machine.findings.iter();
-    let wasted = windows.map(|window| overlap(lived, *window)).sum();
+    let wasted = windows.map(|window| overlap_with_all(lived, *window)).sum();
     let rest = usd - steps;
     let wasted = part(usd, wasted, length);
     let findings = wasted.min(rest.max(Usd::ZERO));
     let rest = rest - findings;
-    let worked = part(usd, worked(facts, machine, lived), length);
+    let worked = lived.iter().map(|run| worked(facts, machine, *run)).sum();
+    let worked = part(usd, worked, length);
     let other_work = worked.min(rest.max(Usd::ZERO));
     let rest = rest - other_work;
-    let free =
-        part(usd, observed_nanos(facts, machine.id, lived), length) - (steps + wasted + worked);
+    let observed = lived
+        .iter()
+        .map(|run| observed_nanos(facts, machine.id, *run));
+    let free = part(usd, observed.sum(), length) - (steps + wasted + worked);
     let idle = free.max(Usd::ZERO).min(rest.max(Usd::ZERO));
     MachineDay {
         tasks: split.tasks,

@@ -112,13 +112,19 @@ fn chosen<T: Ord>(method: AllocationMethod, reserved: Option<T>, used: Option<T>
     }
 }
 
-/// Divides the cost of a machine in `span` among its tasks. The price is the same in each moment of
-/// the span. Tasks that together occupy more than the machine has are reduced in proportion.
-pub fn split_machine(cost: Usd, machine: Capacity, span: Window, claims: &[Claim]) -> MachineSplit {
+/// Divides the cost of a machine in `spans` among its tasks. The price is the same in each moment of
+/// the spans, which do not overlap. Tasks that together occupy more than the machine has are reduced
+/// in proportion.
+pub fn split_machine(
+    cost: Usd,
+    machine: Capacity,
+    spans: &[Window],
+    claims: &[Claim],
+) -> MachineSplit {
     let mut weights = vec![0_u128; 2 * claims.len() + 1];
     let machine = bounded(machine, LARGEST);
     let mut whole = 0;
-    for hour in hours(span) {
+    for hour in spans.iter().flat_map(|span| hours(*span)) {
         let time = millis(hour, hour);
         let of_tasks: Vec<(usize, [u128; 3])> = claims
             .iter()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebb_model::bill::ResourceCost;
 use ebb_model::inventory::batch::job::JobStatus;
-use ebb_model::inventory::instance::Market;
+use ebb_model::inventory::instance::{InstanceState, Market};
 use ebb_model::metric_series::MetricPoint;
 use ebb_model::report::cost_table::CostRow;
 use ebb_telemetry::identity::InstanceType;
@@ -311,6 +311,58 @@ fn a_machine_that_is_gone_is_divided_by_what_its_probe_saw() {
     assert!(day.steps > usd(1_000_000), "{day:?}");
     let rows = rows(&allocation, "step");
     assert_eq!((rows.len(), rows[0].1), (1, 1));
+}
+
+/// Adds a probe that observes these hours of the day without work.
+fn with_idle_hours(mut world: World, (from, to): (u64, u64)) -> World {
+    let mut placed = placed(1, to);
+    placed.end = of_day(DAY).expect("a day").from + Duration::from_secs(to * 3_600);
+    let (start, end) = (clock(from * 3_600), clock(to * 3_600));
+    (placed.heartbeat.start, placed.heartbeat.end) = (start, end);
+    placed.heartbeat.steps.clear();
+    world.take(&placed);
+    world
+}
+
+#[test]
+fn the_bill_of_a_day_is_for_the_hours_in_which_the_machine_ran() {
+    // A task has half of the machine for the first six hours. Hours are counted from the day's begin.
+    let check = |hours: &[(u64, u64)], (started, stopped): (i64, Option<i64>), expect: [i64; 7]| {
+        let world = World::with([instance(1)]);
+        let world = hours.iter().copied().fold(world, with_idle_hours);
+        let mut world = with_run(world, 6);
+        billed(&mut world, 1, 2_400_000);
+        let begin = of_day(DAY).expect("a day").from;
+        let machine = world.inventory.instances.get_mut(&node(1)).expect("it");
+        machine.launched_at = Some(begin + started.hours());
+        if let Some(stopped) = stopped {
+            machine.state = InstanceState::Stopped;
+            machine.state_since = Some(begin + stopped.hours());
+        }
+        let days = divide_bill(&world.facts(), &[]);
+        assert_eq!(parts(&days[0]), expect, "{hours:?} {started} {stopped:?}");
+    };
+    let twelve_hours = [600_000, 0, 0, 1_800_000, 0, 0, 0];
+    // The machine started again on the next day.
+    check(&[(0, 12)], (32, None), twelve_hours);
+    check(&[(0, 6), (18, 24)], (32, None), twelve_hours);
+    let short_gap = [600_000, 0, 0, 1_600_000, 200_000, 0, 0];
+    check(&[(0, 6), (7, 12)], (32, None), short_gap);
+    // It started again on this day, and is not observed since.
+    let unobserved = [600_000, 0, 0, 600_000, 1_200_000, 0, 0];
+    check(&[(0, 6)], (18, None), unobserved);
+    // It stopped on this day.
+    check(&[(0, 12)], (-24, Some(12)), twelve_hours);
+}
+
+#[test]
+fn a_day_on_which_nothing_shows_when_a_machine_ran_counts_as_a_whole() {
+    let mut world = World::with([instance(1)]);
+    let day = of_day(DAY).expect("a day");
+    let machine = world.inventory.instances.get_mut(&node(1)).expect("it");
+    machine.launched_at = Some(day.to + 8.hours());
+    let life = machine::life(&world.facts(), &node(1), &[], DAY);
+    assert_eq!(life, Some(vec![day]));
 }
 
 #[test]

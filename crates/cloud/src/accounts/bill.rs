@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::inventory::commitments::Commitment;
-use ebb_model::visibility_gap::Gap;
+use ebb_model::visibility_gap::{BY_RESOURCE, BY_SERVICE, Gap};
 use ebb_telemetry::identity::{AccountId, NodeId};
 use jiff::Timestamp;
 
@@ -87,7 +87,7 @@ impl BillSource for Accounts {
                 Err(error) => refusals.push((id.clone(), error)),
             }
         }
-        self.not_billed("bill by resource", costs, refusals)
+        self.not_billed(BY_RESOURCE, costs, refusals)
     }
 
     /// The sum of the first account's bill and the other bills that [`Self::by_resource`] read.
@@ -117,7 +117,7 @@ impl BillSource for Accounts {
         if sum.is_none() && refusals.is_empty() {
             return Ok(Vec::new());
         }
-        let sum = self.not_billed("bill by service", sum, refusals)?;
+        let sum = self.not_billed(BY_SERVICE, sum, refusals)?;
         Ok(sum.into_values().collect())
     }
 

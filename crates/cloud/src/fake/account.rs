@@ -177,7 +177,7 @@ impl MetricsSource for FakeMetrics {
 #[derive(Debug, Clone)]
 pub struct FakeBill {
     by_resource: CloudResult<BTreeMap<NodeId, ResourceCost>>,
-    by_day: Vec<BilledDay>,
+    by_day: CloudResult<Vec<BilledDay>>,
     plans: CloudResult<Vec<Commitment>>,
     requests: Shared<u64>,
     /// The version of a free bill; `None` for a bill that is charged for.
@@ -189,7 +189,7 @@ impl FakeBill {
     pub fn new(answer: CloudResult<BTreeMap<NodeId, ResourceCost>>) -> Self {
         Self {
             by_resource: answer,
-            by_day: Vec::new(),
+            by_day: Ok(Vec::new()),
             plans: Ok(Vec::new()),
             requests: Shared::default(),
             version: None,
@@ -206,6 +206,12 @@ impl FakeBill {
     /// Sets the total cost by day.
     #[must_use]
     pub fn with_days(self, by_day: Vec<BilledDay>) -> Self {
+        self.with_answer_by_day(Ok(by_day))
+    }
+
+    /// Sets the answer about the total cost by day.
+    #[must_use]
+    pub fn with_answer_by_day(self, by_day: CloudResult<Vec<BilledDay>>) -> Self {
         Self { by_day, ..self }
     }
 
@@ -225,7 +231,7 @@ impl BillSource for FakeBill {
 
     async fn by_day(&self, _to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
         *self.requests.lock() += 1 + tags.len() as u64;
-        Ok(self.by_day.clone())
+        self.by_day.clone()
     }
 
     async fn plans(&self, _to: Timestamp) -> CloudResult<Vec<Commitment>> {

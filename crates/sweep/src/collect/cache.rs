@@ -22,7 +22,7 @@ pub struct AnswerCache {
 
 const KEY: &str = "state/v1/paid.zst";
 
-const SCHEMA: &str = "ebb.paid/14\n";
+const SCHEMA: &str = "ebb.paid/15\n";
 
 const ZSTD_LEVEL: i32 = 3;
 

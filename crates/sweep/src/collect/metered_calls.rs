@@ -12,13 +12,13 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ebb_cloud::ports::BillVersion;
 use ebb_cloud::ports::metrics::{METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC};
+use ebb_cloud::ports::{BillSource, BillVersion, CloudResult};
 use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::metric_series::MetricSeries;
 use ebb_model::policy::metrics::MetricsPolicy;
 use ebb_model::report::own_cost::{OWN_TAG, OwnCost};
-use ebb_model::visibility_gap::{Gap, Refused};
+use ebb_model::visibility_gap::{BY_RESOURCE, BY_SERVICE, Gap, Refused};
 use ebb_telemetry::identity::{NodeId, Region};
 use ebb_telemetry::money::Usd;
 use futures::{StreamExt, stream};
@@ -38,6 +38,14 @@ use crate::collect::metered_calls::plans::Plans;
 /// Age after which the bill is requested again: Cost Explorer refreshes its data at least once a
 /// day.
 const BILL_AGE: Duration = Duration::from_secs(12 * 3600);
+
+/// Age after which a failed request of the bill is repeated. Each one costs money, so it is not
+/// repeated in each sweep.
+const FAILURE_AGE: Duration = Duration::from_secs(2 * 3600);
+
+/// Age up to which a bill is kept if newer requests fail. A failure that lasts longer may be a setting
+/// of the account.
+const KEPT_AGE: Duration = Duration::from_secs(48 * 3600);
 
 /// Days whose requests are counted, as many as the bill has.
 const REQUEST_DAYS: usize = 14;
@@ -77,19 +85,45 @@ struct Bill {
     at: Timestamp,
     by_node: BTreeMap<NodeId, ResourceCost>,
     days: Vec<BilledDay>,
-    /// Why there are no costs by resource.
-    refused: Option<Refused>,
-    /// Accounts whose bill was refused while the bill of another account was read.
-    others: Vec<Gap>,
+    /// Costs that were refused, of all accounts or of one.
+    refused: Vec<Gap>,
     /// Parts of a free bill that were not read.
     unread: Vec<Gap>,
     /// The version of a free bill; `None` if it is read each time.
     version: Option<String>,
     /// Charged requests that this bill took.
     requests: u64,
+    /// When the last request failed, and why, if this bill is kept instead.
+    failed: Option<(Timestamp, Vec<Gap>)>,
 }
 
 impl Bill {
+    /// Requests a bill. Parts without an answer are empty and refused.
+    async fn request(
+        source: &dyn BillSource,
+        tags: &[String],
+        version: BillVersion,
+        now: Timestamp,
+    ) -> Self {
+        let before = source.requests();
+        let by_node = source.by_resource(now).await;
+        let days = source.by_day(now, tags).await;
+        let mut refused = source.take_gaps();
+        Self {
+            at: now,
+            by_node: answered(by_node, BY_RESOURCE, &mut refused),
+            days: answered(days, BY_SERVICE, &mut refused),
+            refused,
+            unread: source.gaps(now),
+            version: match version {
+                BillVersion::Is(version) => Some(version),
+                BillVersion::Unknown | BillVersion::Unfinished => None,
+            },
+            requests: source.requests().saturating_sub(before),
+            failed: None,
+        }
+    }
+
     /// Whether a free bill is as it was read. Its days are those before a UTC day.
     fn is_unchanged(&self, version: &BillVersion, now: Timestamp) -> bool {
         let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
@@ -102,14 +136,54 @@ impl Bill {
         }
     }
 
-    /// The missing parts of the bill. The same refusal is not requested again, because each request
-    /// costs money.
-    fn gaps(&self) -> impl Iterator<Item = Gap> {
-        let refused = self.refused.as_ref();
-        let refused = refused.map(|why| why.clone().gap(ebb_model::visibility_gap::BY_RESOURCE));
-        let further = self.others.iter().chain(&self.unread).cloned();
-        refused.into_iter().chain(further)
+    /// Whether a charged bill was read, or could not be read again, a short time ago.
+    fn is_recent(&self, now: Timestamp) -> bool {
+        match &self.failed {
+            Some((at, _)) => !is_older(*at, now, FAILURE_AGE),
+            None => !is_older(self.at, now, BILL_AGE),
+        }
     }
+
+    /// Whether the costs that a newer request refused are costs of this bill, and the refusal may be
+    /// short. A missing permission is not.
+    fn outlasts(&self, refused: &[Gap], now: Timestamp) -> bool {
+        let mut failed = refused.iter().filter(|gap| gap.denied.is_none());
+        failed.any(|gap| !self.lacks(&gap.scope)) && !is_older(self.at, now, KEPT_AGE)
+    }
+
+    fn lacks(&self, scope: &str) -> bool {
+        self.refused.iter().any(|gap| gap.scope == scope)
+    }
+
+    /// Keeps this bill although a newer request failed.
+    fn keep(&mut self, mut refused: Vec<Gap>, now: Timestamp) {
+        refused.retain(|gap| !self.lacks(&gap.scope));
+        for gap in &mut refused {
+            gap.scope.push_str(", newest data");
+        }
+        self.failed = Some((now, refused));
+    }
+
+    /// The missing parts of the bill. The same refusal is not requested again at once, because each
+    /// request costs money.
+    fn gaps(&self) -> impl Iterator<Item = Gap> {
+        let refused = self.refused.iter().cloned().map(|mut gap| {
+            if gap.scope == BY_RESOURCE {
+                gap.reason = format!("{}; {OPT_IN}", gap.reason);
+            }
+            gap
+        });
+        let failed = self.failed.iter().flat_map(|(_, gaps)| gaps);
+        refused.chain(self.unread.iter().chain(failed).cloned())
+    }
+}
+
+/// The answer. Without one, it is empty, and the reason is one of the gaps.
+fn answered<T: Default>(answer: CloudResult<T>, scope: &str, refused: &mut Vec<Gap>) -> T {
+    answer.unwrap_or_else(|error| {
+        refused.push(Refused::from(error).gap(scope));
+        T::default()
+    })
 }
 
 impl Paid {
@@ -181,13 +255,12 @@ impl Paid {
         let paid = source.is_charged_for();
         let version = source.version().await;
         let fresh = |bill: &Bill| match paid {
-            true => !is_older(bill.at, wanted.now, BILL_AGE),
+            true => bill.is_recent(wanted.now),
             false => bill.is_unchanged(&version, wanted.now),
         };
         if let Some(kept) = self.bill.as_ref().filter(|bill| fresh(bill)) {
             return gaps.extend(kept.gaps());
         }
-        let mut gap = |scope: &str, refused: Refused| gaps.push(refused.gap(scope));
         let tags: Vec<String> = wanted.policy.cost_tags.iter().cloned().collect();
         // By resource, by service and by each tag, with at least one page each. The number of the
         // last time is used if it is known and larger.
@@ -195,42 +268,23 @@ impl Paid {
         let requests = likely.max(2 + tags.len() as u64);
         let affords = |requests| !paid || self.left(wanted.policy) >= requests_for(requests);
         if !affords(requests) {
-            return gap(ebb_model::visibility_gap::BY_RESOURCE, spent());
+            gaps.extend(self.bill.iter().flat_map(Bill::gaps));
+            return gaps.push(spent().gap(BY_RESOURCE));
         }
         // The cost of Ebb itself is the first to go without.
         let own = (paid, affords(requests + 1));
         let all_tags = OwnBill::requested_tags(self.own_bill.as_ref(), &tags, own, wanted.now);
-        let before = source.requests();
-        let by_node = source.by_resource(wanted.now).await;
-        let days = source.by_day(wanted.now, &all_tags).await;
-        let others = source.take_gaps();
-        let made = source.requests().saturating_sub(before);
-        self.spent = self.spent + requests_for(made);
-        let mut bill = Bill {
-            at: wanted.now,
-            by_node: BTreeMap::new(),
-            days: Vec::new(),
-            refused: None,
-            others,
-            unread: source.gaps(wanted.now),
-            version: match version {
-                BillVersion::Is(version) => Some(version),
-                BillVersion::Unknown | BillVersion::Unfinished => None,
-            },
-            requests: made,
-        };
-        match by_node {
-            Ok(by_node) => bill.by_node = by_node,
-            Err(error) => bill.refused = Some(Refused::from(error).and("; ").and(OPT_IN)),
+        let mut bill = Bill::request(source, &all_tags, version, wanted.now).await;
+        self.spent = self.spent + requests_for(bill.requests);
+        let kept = self.bill.as_mut();
+        let kept = kept.filter(|kept| paid && kept.outlasts(&bill.refused, wanted.now));
+        if let Some(kept) = kept {
+            kept.keep(bill.refused, wanted.now);
+            return gaps.extend(kept.gaps());
         }
-        match days {
-            Ok(mut days) => {
-                if all_tags.iter().any(|tag| tag == OWN_TAG) {
-                    self.own_bill = Some(OwnBill::take(&mut days, &tags, wanted.now));
-                }
-                bill.days = days;
-            }
-            Err(error) => gap("bill by service", error.into()),
+        let has_days = !bill.lacks(BY_SERVICE);
+        if has_days && all_tags.iter().any(|tag| tag == OWN_TAG) {
+            self.own_bill = Some(OwnBill::take(&mut bill.days, &tags, wanted.now));
         }
         gaps.extend(bill.gaps());
         self.bill = Some(bill);

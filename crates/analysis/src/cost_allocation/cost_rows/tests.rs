@@ -7,6 +7,7 @@ use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::cost_record::WrittenCosts;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::report::cost_shares::RestKind;
+use ebb_model::visibility_gap::{BY_SERVICE, Gap};
 use ebb_telemetry::testing::{at, node, placed_step};
 
 use crate::coverage;
@@ -126,6 +127,18 @@ fn a_day_is_written_again_only_if_its_bill_changes_or_closes() {
     open.iter_mut().for_each(|row| row.is_closed = false);
     world.memory.costs = WrittenCosts::default();
     world.memory.costs.add(&open);
+    assert!(!rows(&world).is_empty());
+}
+
+#[test]
+fn a_bill_without_a_part_replaces_no_closed_day() {
+    let mut world = world();
+    let first = rows(&world);
+    world.memory.costs.add(&first);
+    set_bill(&mut world, 4_800_000);
+    world.inventory.gaps = vec![Gap::new(BY_SERVICE, "throttled")];
+    assert!(rows(&world).is_empty());
+    world.inventory.gaps.clear();
     assert!(!rows(&world).is_empty());
 }
 

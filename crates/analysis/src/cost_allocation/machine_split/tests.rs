@@ -39,7 +39,7 @@ fn claim(from: u64, to: u64, occupied: Capacity) -> Claim {
 
 fn split(dollars: i64, span: (u64, u64), claims: &[Claim]) -> (Vec<(i64, i64)>, i64) {
     let cost = Usd::from_micros(dollars * 1_000_000);
-    let split = split_machine(cost, MACHINE, window(span.0, span.1), claims);
+    let split = split_machine(cost, MACHINE, &[window(span.0, span.1)], claims);
     let tasks = split.tasks.iter();
     let tasks = tasks.map(|task| (task.used.micros(), task.unused.micros()));
     (tasks.collect(), split.without_tasks.micros())
@@ -91,7 +91,7 @@ fn a_gpu_costs_as_much_as_ten_cores() {
     };
     // 36 + 16 + 180 = 232 units; the GPU of the first task has 90.
     let cost = Usd::from_micros(232);
-    let split = split_machine(cost, machine, window(0, 60), &[task(1), task(0)]);
+    let split = split_machine(cost, machine, &[window(0, 60)], &[task(1), task(0)]);
     let used = split.tasks.iter().map(|task| task.used.micros());
     assert_eq!(used.collect::<Vec<_>>(), [103, 13]);
 }
@@ -162,7 +162,7 @@ proptest! {
         claims in prop::collection::vec(any_claim(), 0..20),
     ) {
         let span = window(span.0, span.0 + span.1);
-        let split = split_machine(Usd::from_micros(cost), machine, span, &claims);
+        let split = split_machine(Usd::from_micros(cost), machine, &[span], &claims);
         let tasks: Usd = split.tasks.iter().map(|task| task.used + task.unused).sum();
         prop_assert_eq!((tasks + split.without_tasks).micros(), cost);
         for (task, claim) in split.tasks.iter().zip(&claims) {
@@ -182,8 +182,8 @@ proptest! {
         let span = window(0, 1_440);
         let mut backwards = claims.clone();
         backwards.reverse();
-        let once = split_machine(cost, machine, span, &claims);
-        let again = split_machine(cost, machine, span, &backwards);
+        let once = split_machine(cost, machine, &[span], &claims);
+        let again = split_machine(cost, machine, &[span], &backwards);
         for (a, b) in once.tasks.iter().zip(again.tasks.iter().rev()) {
             prop_assert!((a.used.micros() - b.used.micros()).abs() <= 1);
             prop_assert!((a.unused.micros() - b.unused.micros()).abs() <= 1);

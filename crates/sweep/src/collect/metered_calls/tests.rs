@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use ebb_cloud::fake::account::{FakeBill, FakeInventory, FakeMetrics};
+use ebb_cloud::ports::CloudError;
 use ebb_cloud::ports::metrics::{Stream, Tells};
-use ebb_cloud::ports::{BillSource, CloudError};
 use ebb_model::inventory::Inventory;
 use ebb_model::inventory::batch::task::{Task, TaskFamily};
 use ebb_model::inventory::commitments::Commitment;
@@ -252,6 +252,96 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
     };
     paid.refresh(&nobody, &wanted).await;
     assert!(paid.days().is_empty());
+}
+
+/// The gaps after a refresh, the first billed day, the number of machines with costs, and whether
+/// anything was requested.
+async fn ask_bill(
+    paid: &mut Paid,
+    hour: i64,
+    bill: FakeBill,
+) -> (String, Option<i64>, usize, bool) {
+    let wanted = Wanted {
+        inventory: &Inventory::default(),
+        fleet: &FleetState::default(),
+        policy: &MetricsPolicy::default(),
+        now: at(hour * HOUR),
+    };
+    let gaps = paid.refresh(&account(None, Some(&bill)), &wanted).await;
+    let scopes: Vec<String> = gaps.into_iter().map(|gap| gap.scope).collect();
+    let total = paid.days().first().map(|day| day.total.micros());
+    let machines = paid.costs().len();
+    (scopes.join(" and "), total, machines, bill.requests() > 0)
+}
+
+fn throttled() -> CloudError {
+    CloudError::Failed {
+        operation: "ce:GetCostAndUsage".to_owned(),
+        message: "Rate exceeded".to_owned(),
+    }
+}
+
+/// The bill of one machine and one day.
+fn bill_of_day(micros: i64) -> FakeBill {
+    let costs = BTreeMap::from([(node(1), ResourceCost::default())]);
+    FakeBill::new(Ok(costs)).with_days(vec![BilledDay {
+        day: "2026-03-01".to_owned(),
+        total: Usd::from_micros(micros),
+        ..BilledDay::default()
+    }])
+}
+
+/// The same, with a refusal of the costs by resource.
+fn without_resources(error: CloudError) -> FakeBill {
+    let day = BilledDay {
+        total: Usd::from_micros(6),
+        ..BilledDay::default()
+    };
+    FakeBill::new(Err(error)).with_days(vec![day])
+}
+
+#[tokio::test]
+async fn a_failed_request_keeps_the_last_bill_and_is_repeated_after_two_hours() {
+    let mut paid = Paid::default();
+    let mut check =
+        async |hour: i64, bill: FakeBill, gaps: &str, micros: i64, is_requested: bool| {
+            let found = ask_bill(&mut paid, hour, bill).await;
+            let expect = (gaps.to_owned(), Some(micros), 1, is_requested);
+            assert_eq!(found, expect, "hour {hour}");
+        };
+    check(0, bill_of_day(5), "", 5, true).await;
+    let failing = bill_of_day(6).with_answer_by_day(Err(throttled()));
+    let gap = "bill by service, newest data";
+    check(12, failing, gap, 5, true).await;
+    check(13, bill_of_day(6), gap, 5, false).await;
+    let gap = "bill by resource, newest data";
+    check(14, without_resources(throttled()), gap, 5, true).await;
+    check(16, bill_of_day(6), "", 6, true).await;
+    check(17, bill_of_day(7), "", 6, false).await;
+}
+
+#[tokio::test]
+async fn a_refusal_that_lasts_replaces_the_bill() {
+    let denied = CloudError::Denied {
+        operation: "ce:GetCostAndUsageWithResources".to_owned(),
+        message: "no".to_owned(),
+    };
+    let mut paid = Paid::default();
+    ask_bill(&mut paid, 0, bill_of_day(5)).await;
+    let found = ask_bill(&mut paid, 12, without_resources(denied)).await;
+    let refused = |is_requested| (BY_RESOURCE.to_owned(), Some(6), 0, is_requested);
+    assert_eq!(found, refused(true), "a missing permission");
+    let mut paid = Paid::default();
+    ask_bill(&mut paid, 0, bill_of_day(5)).await;
+    let found = ask_bill(&mut paid, 47, without_resources(throttled())).await;
+    assert_eq!((found.1, found.2), (Some(5), 1), "for two days");
+    let found = ask_bill(&mut paid, 49, without_resources(throttled())).await;
+    assert_eq!(found, refused(true), "longer");
+    // The same failure is then requested as often as a bill.
+    let found = ask_bill(&mut paid, 52, without_resources(throttled())).await;
+    assert_eq!(found, refused(false));
+    let found = ask_bill(&mut paid, 61, without_resources(throttled())).await;
+    assert_eq!(found, refused(true));
 }
 
 #[tokio::test]
