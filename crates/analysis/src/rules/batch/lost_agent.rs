@@ -154,7 +154,7 @@ fn evaluate_worker(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verd
 }
 
 /// Whether the tasks of a node were active lately.
-fn works(facts: &Facts<'_>, state: &NodeState) -> bool {
+pub(crate) fn works(facts: &Facts<'_>, state: &NodeState) -> bool {
     let ago = state.active_until.and_then(|until| since(facts, until));
     ago.is_some_and(|ago| ago <= facts.policy.idle.after())
 }
