@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ebb_model::finding::Finding;
-use ebb_model::inventory::batch::job::{Attempt, JobStatus};
+use ebb_model::inventory::batch::job::{Attempt, Job, JobId, JobStatus};
 use ebb_model::inventory::batch::task::Task;
 use ebb_model::inventory::batch::{ComputeEnvironment, FrontJob, JobQueue};
 use ebb_model::inventory::instance::Instance;
@@ -41,7 +41,7 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
         let mut world = job(JobStatus::Runnable);
         world.job().status_reason = Some("UNDETERMINED - no root cause".into());
         let front = FrontJob {
-            job: ebb_model::inventory::batch::job::JobId::new(head).expect("an id"),
+            job: JobId::new(head).expect("an id"),
             since: Some(at(since_s)),
         };
         let mut queue = JobQueue::new("q", region());
@@ -78,6 +78,36 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
     );
     assert_eq!(verdict("job-1", 2_000, false), None);
     assert_eq!(verdict("other", 0, false), None);
+}
+
+#[test]
+fn the_head_of_a_queue_whose_environments_are_full_of_running_jobs_only_waits() {
+    let is_stuck = |desired_vcpus: u32, other: JobStatus| {
+        let mut world = job(JobStatus::Runnable);
+        world.job().status_reason = Some("UNDETERMINED - no root cause".into());
+        let head = world.job().id.clone();
+        let environment = &mut world.inventory.batch.environments[0];
+        (environment.desired_vcpus, environment.max_vcpus) = (Some(desired_vcpus), Some(16));
+        let id = JobId::new("job-2").expect("an id");
+        let batch = &mut world.inventory.batch;
+        let of_other_queue = Job::new(id.clone(), "align", "shared", region(), other);
+        batch.jobs.insert(id, of_other_queue);
+        for name in ["q", "shared"] {
+            let mut queue = JobQueue::new(name, region());
+            queue.environments = vec!["env".to_owned()];
+            queue.front = Some(vec![FrontJob {
+                job: head.clone(),
+                since: Some(at(0)),
+            }]);
+            batch.queues.push(queue);
+        }
+        world.now = at(3_600);
+        let findings = world.evaluate().findings;
+        findings.iter().any(|found| found.resource.id == "job-1")
+    };
+    assert!(!is_stuck(16, JobStatus::Running));
+    assert!(is_stuck(16, JobStatus::Runnable));
+    assert!(is_stuck(8, JobStatus::Running));
 }
 
 #[test]
