@@ -6,9 +6,24 @@ use ebb_model::report::probe_problem::GROWN_SPOOL;
 use ebb_model::sweep_memory::{Jobless, Memory, ProbeMark};
 use ebb_node_state::node_state::Latest;
 use ebb_telemetry::identity::NodeId;
+use jiff::Timestamp;
 
 use crate::facts::Facts;
 use crate::rules::batch::orphan_container::jobless;
+
+/// Maximum number of addresses that are remembered without being listed: one account may refuse for
+/// ever, and the deleted addresses of the others would stay.
+const MAX_UNLISTED_ADDRESSES: usize = 10_000;
+
+/// The call that lists addresses.
+const ADDRESSES: [&str; 1] = ["ec2:DescribeAddresses"];
+
+/// The calls that list the workers of AWS Batch.
+const WORKERS: [&str; 3] = [
+    "batch:DescribeComputeEnvironments",
+    "ecs:DescribeContainerInstances",
+    "ecs:ListContainerInstances",
+];
 
 /// Memory after a sweep; `facts` contain the memory of the previous sweep.
 pub fn next_memory(facts: &Facts<'_>) -> Memory {
@@ -38,8 +53,8 @@ pub fn next_memory(facts: &Facts<'_>) -> Memory {
     });
     Memory {
         first_sweep: before.first_sweep.or(Some(now)),
-        unassociated_since: unassociated_since.collect(),
-        disconnected_since: disconnected_since.collect(),
+        unassociated_since: unassociated_since.chain(hidden_addresses(facts)).collect(),
+        disconnected_since: disconnected_since.chain(hidden_workers(facts)).collect(),
         jobless: jobless.collect(),
         probes: probe_marks(facts),
         // The evaluation adds the days that closed.
@@ -48,6 +63,37 @@ pub fn next_memory(facts: &Facts<'_>) -> Memory {
         costs: before.costs.clone(),
         node_hours: before.node_hours,
     }
+}
+
+/// Addresses of earlier sweeps that a failed call may hide. Without a listed address, its account
+/// and region are unknown, so a gap of any region counts.
+fn hidden_addresses<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (String, Timestamp)> + use<'a> {
+    let listed = &facts.inventory.storage.addresses;
+    let mut gaps = facts.inventory.gaps.iter();
+    let is_hidden = gaps.any(|gap| gap.may_hide_anywhere(&ADDRESSES));
+    let before = facts.memory.unassociated_since.iter();
+    before
+        .filter(move |(id, _)| is_hidden && !listed.contains_key(*id))
+        .map(|(id, since)| (id.clone(), *since))
+        .take(MAX_UNLISTED_ADDRESSES)
+}
+
+/// Workers with a disconnected agent in earlier sweeps that a failed call may hide.
+fn hidden_workers<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (NodeId, Timestamp)> + use<'a> {
+    let inventory = facts.inventory;
+    let is_hidden = move |node: &NodeId| {
+        let instance = inventory.instances.get(node);
+        instance.is_some_and(|instance| {
+            let (account, region) = (instance.account.as_ref(), instance.region.as_str());
+            let mut gaps = inventory.gaps.iter();
+            inventory.batch.container_instances.on(node).is_none()
+                && gaps.any(|gap| gap.may_hide_from(account, region, &WORKERS))
+        })
+    };
+    let before = facts.memory.disconnected_since.iter();
+    before
+        .filter(move |(node, _)| is_hidden(node))
+        .map(|(node, since)| (node.clone(), *since))
 }
 
 fn probe_marks(facts: &Facts<'_>) -> BTreeMap<NodeId, ProbeMark> {

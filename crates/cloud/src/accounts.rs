@@ -148,6 +148,7 @@ impl InventorySource for Accounts {
         });
         let (mut all, mut refusals, mut answered) = (Inventory::default(), Vec::new(), false);
         for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls.collect::<Vec<_>>()).await {
+            all.scope.accounts.insert(account.clone());
             match answer {
                 Ok(mut found) => {
                     answered = true;
@@ -235,6 +236,18 @@ mod tests {
             bill: Some(Arc::new(FakeBill::new(Ok(costs.collect())))),
             markets: None,
         }
+    }
+
+    #[tokio::test]
+    async fn the_inventory_names_the_accounts_that_were_asked() {
+        let a = region("a-1");
+        let first = FakeInventory::new(BTreeMap::from([(a.clone(), with("i-1", &a))]));
+        let second = FakeInventory::default();
+        second.set(a.clone(), Err(denied()));
+        let members = vec![member(1, first, &[]), member(2, second, &[])];
+        let found = Accounts::new(members, Vec::new()).gather(&a).await;
+        let asked = found.expect("one answers").scope.accounts;
+        assert_eq!(asked, BTreeSet::from([account(1), account(2)]));
     }
 
     #[tokio::test]

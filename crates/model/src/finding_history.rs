@@ -216,7 +216,7 @@ impl Lives {
         savings::count_once(&mut report.findings, &report.shared_costs);
         report.totals.sum_up(&report.findings);
         self.resolve(&history, report, (inventory, catalogue));
-        self.forget(now);
+        self.forget(inventory, now);
         history.take_resolved(self, now);
         report.history = history;
     }
@@ -307,7 +307,9 @@ impl Lives {
                     _ if ending == Ending::StillThere => resolution.paid_again(report.at),
                     _ => {}
                 }
-            } else if !found.life.contains_key(id) && was_evaluated(life, report, (ending, changed))
+            } else if !found.life.contains_key(id)
+                && life.is_in_scope(inventory)
+                && was_evaluated(life, report, (ending, changed))
             {
                 let mut resolution = Resolution::new(life.kind, ending, report.at);
                 if let Some(changed) = changed {
@@ -318,12 +320,13 @@ impl Lives {
         }
     }
 
-    fn forget(&mut self, now: Timestamp) {
+    /// Forgets findings that were resolved long ago, and those that no sweep evaluates any more.
+    fn forget(&mut self, inventory: &Inventory, now: Timestamp) {
         let kept = SignedDuration::from_hours(24 * RESOLVED_KEPT_DAYS);
         let oldest = now.saturating_sub(kept).unwrap_or(Timestamp::MIN);
-        self.known.retain(|_, life| {
-            let resolved = life.resolved.as_ref();
-            resolved.is_none_or(|resolved| resolved.at >= oldest)
+        self.known.retain(|_, life| match &life.resolved {
+            Some(resolved) => resolved.at >= oldest,
+            None => life.last_seen >= oldest || life.is_in_scope(inventory),
         });
     }
 }

@@ -9,9 +9,9 @@ pub mod second_opinion;
 pub mod spot_market;
 pub mod storage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_telemetry::identity::{AccountId, NodeId};
+use ebb_telemetry::identity::{AccountId, NodeId, Region};
 use serde::{Deserialize, Serialize};
 
 use crate::inventory::batch::BatchFleet;
@@ -38,8 +38,31 @@ pub struct Inventory {
     /// Spot prices, zones and commitments.
     #[serde(default)]
     pub markets: Markets,
+    /// The regions and accounts that were asked.
+    #[serde(default)]
+    pub scope: InventoryScope,
     /// Parts that could not be read, with the reason.
     pub gaps: Vec<Gap>,
+}
+
+/// The regions and accounts that were asked. Nothing is known about the resources of others.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct InventoryScope {
+    /// Empty for all enabled regions.
+    pub regions: BTreeSet<Region>,
+    /// Empty if the source does not know its accounts.
+    pub accounts: BTreeSet<AccountId>,
+}
+
+impl InventoryScope {
+    /// Whether resources of this account and region were asked for; true for an unknown account.
+    pub(crate) fn contains(&self, account: Option<&AccountId>, region: &str) -> bool {
+        let has_region = || self.regions.iter().any(|one| one.as_str() == region);
+        let has_account = |account: &AccountId| self.accounts.contains(account);
+        (self.regions.is_empty() || has_region())
+            && (self.accounts.is_empty() || account.is_none_or(has_account))
+    }
 }
 
 impl Inventory {
@@ -50,6 +73,8 @@ impl Inventory {
         self.storage.absorb(other.storage);
         self.opinions.extend(other.opinions);
         self.markets.absorb(other.markets);
+        self.scope.regions.extend(other.scope.regions);
+        self.scope.accounts.extend(other.scope.accounts);
         self.gaps.extend(other.gaps);
     }
 

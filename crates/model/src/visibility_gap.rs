@@ -125,6 +125,18 @@ impl Gap {
         self.may_hide(account, region) && self.in_region(region).is_none_or(is_one)
     }
 
+    /// Whether this gap may hide what one of these calls lists in some account and region.
+    pub fn may_hide_anywhere(&self, calls: &[&str]) -> bool {
+        let (account, place) = self.parts();
+        let (region, failed) = place.split_once(": ").unwrap_or((place, ""));
+        let is_whole_account = account.is_some() && region.is_empty();
+        is_whole_account
+            || region.starts_with(ALL_REGIONS)
+            || region.starts_with(ALL_ACCOUNTS)
+            || failed == WHOLE_INVENTORY
+            || calls.contains(&failed)
+    }
+
     /// Whether the scope is the bill: of Cost Explorer, or of an export.
     pub fn is_of_bill(&self) -> bool {
         let (_, place) = self.parts();
@@ -222,6 +234,24 @@ mod tests {
         check("us-east-1: list prices", false);
         check("us-east-1: metrics", false);
         check("us-west-2: ec2:DescribeVolumes", false);
+    }
+
+    #[test]
+    fn a_gap_of_any_region_or_account_may_hide_what_its_call_lists() {
+        let check = |scope: &str, expect: bool| {
+            let got = Gap::new(scope, "denied").may_hide_anywhere(&["ec2:DescribeVolumes"]);
+            assert_eq!(got, expect, "{scope}");
+        };
+        check("us-east-1: ec2:DescribeVolumes", true);
+        check("account 000000000002 us-east-1: ec2:DescribeVolumes", true);
+        check("us-east-1: inventory", true);
+        check("account 000000000002: sts:AssumeRole", true);
+        check(ALL_REGIONS, true);
+        check(ALL_ACCOUNTS, true);
+        check("us-east-1: ec2:DescribeAddresses", false);
+        check("us-east-1: list prices", false);
+        check("Savings Plans", false);
+        check(INGESTION, false);
     }
 
     #[test]

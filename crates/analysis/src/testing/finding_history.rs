@@ -5,11 +5,12 @@ use ebb_model::decision::{Decision, Decisions, Verb};
 use ebb_model::finding_history::ending::Ending;
 use ebb_model::finding_history::trend::{Past, Trend};
 use ebb_model::finding_history::{Lives, Stage};
+use ebb_model::inventory::InventoryScope;
 use ebb_model::inventory::batch::ComputeEnvironment;
 use ebb_model::inventory::instance::{Controller, InstanceState};
 use ebb_model::report::Report;
 use ebb_model::visibility_gap::{ALL_REGIONS, Gap};
-use ebb_telemetry::identity::{AccountId, InstanceType};
+use ebb_telemetry::identity::{AccountId, InstanceType, Region};
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::testing::{at, node};
 use ebb_telemetry::units::CpuTime;
@@ -377,6 +378,28 @@ fn a_machine_at_work_is_resolved_unless_a_list_of_its_jobs_or_machines_failed() 
     check("us-east-1: batch:DescribeJobs", 0);
     check("us-east-1: ec2:DescribeInstances", 0);
     check("us-east-1: inventory", 0);
+}
+
+#[test]
+fn a_resource_outside_the_regions_and_accounts_that_are_read_is_not_resolved() {
+    let of = |region: &str, account: &str| InventoryScope {
+        regions: Region::new(region).into_iter().collect(),
+        accounts: AccountId::new(account).into_iter().collect(),
+    };
+    let check = |scope: InventoryScope, resolved: usize| {
+        let mut it = Followed::new();
+        it.world.inventory.instances.clear();
+        it.world.inventory.scope = scope;
+        let history = it.swept().history;
+        assert_eq!(history.resolved.len(), resolved);
+        it.world.now += SignedDuration::from_hours(24 * 31);
+        it.swept();
+        assert!(it.lives.known.is_empty(), "{:?}", it.lives);
+    };
+    check(InventoryScope::default(), 1);
+    check(of("us-east-1", "000000000001"), 1);
+    check(of("eu-west-1", "000000000001"), 0);
+    check(of("us-east-1", "000000000002"), 0);
 }
 
 #[test]

@@ -216,6 +216,18 @@ impl Life {
         self.basis = finding.cost.as_ref().map(|cost| cost.basis);
     }
 
+    /// Whether the inventory was asked for the resource. Machines, volumes, addresses and snapshots
+    /// of other regions and accounts may still exist.
+    pub(crate) fn is_in_scope(&self, inventory: &Inventory) -> bool {
+        match self.thing {
+            Thing::Instance | Thing::Volume | Thing::Address | Thing::Snapshot => {
+                let scope = &inventory.scope;
+                scope.contains(self.account.as_ref(), &self.region)
+            }
+            Thing::Host | Thing::Other => true,
+        }
+    }
+
     /// How the finding would end now, as far as the inventory shows.
     pub(crate) fn ending(&self, inventory: &Inventory) -> Ending {
         match self.billed == self.resource {

@@ -23,6 +23,10 @@ pub async fn inventory(account: &Account<'_>) -> Inventory {
         .extend(account.inventory.not_entered());
     regions.sort();
     regions.dedup();
+    if !account.regions.is_empty() {
+        let asked = account.regions.iter().cloned();
+        account_inventory.scope.regions.extend(asked);
+    }
     let requests = regions.into_iter().map(|region| async move {
         let answer = account.inventory.gather(&region).await;
         (region, answer)
@@ -39,4 +43,35 @@ pub async fn inventory(account: &Account<'_>) -> Inventory {
     }
     account_inventory.gaps.sort();
     account_inventory
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ebb_cloud::fake::account::FakeInventory;
+    use ebb_telemetry::identity::Region;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_inventory_names_the_regions_only_if_the_configuration_limits_them() {
+        let region = Region::new("us-east-1").expect("a region");
+        let source = FakeInventory::default();
+        source.set(region.clone(), Ok(Inventory::default()));
+        let asked = async |regions: &[Region]| {
+            let account = Account {
+                inventory: &source,
+                metrics: None,
+                bill: None,
+                markets: None,
+                prices: None,
+                regions,
+            };
+            inventory(&account).await.scope.regions
+        };
+        assert_eq!(asked(&[]).await, BTreeSet::new());
+        let limited = [region.clone()];
+        assert_eq!(asked(&limited).await, BTreeSet::from([region]));
+    }
 }

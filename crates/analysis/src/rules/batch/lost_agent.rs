@@ -31,7 +31,21 @@ pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
             let impaired = || impaired(facts, worker, &mut RuleTrace::unwritten(KIND));
             evaluate_worker(facts, worker).or_else(impaired)
         })
+        .chain(hidden(facts))
         .collect()
+}
+
+/// Workers with a disconnected agent in earlier sweeps that this sweep could not read.
+fn hidden<'a>(facts: &Facts<'a>) -> impl Iterator<Item = Verdict> + use<'a> {
+    let (workers, facts) = (&facts.inventory.batch.container_instances, *facts);
+    let known = facts.memory.disconnected_since.keys();
+    let unread = known.filter(move |node| workers.on(node).is_none());
+    unread.filter_map(move |node| {
+        let name = facts.instance(node)?.name();
+        let reason = "earlier sweeps found its ECS agent disconnected, and this sweep could not \
+                      read the container instances of its region";
+        Some(Verdict::undetermined(KIND, node.as_str(), name, reason))
+    })
 }
 
 /// A worker whose container runtime fails the health check of ECS. Running tasks may continue, so
@@ -140,7 +154,7 @@ fn evaluate_worker(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verd
 }
 
 /// Whether the tasks of a node were active lately.
-fn works(facts: &Facts<'_>, state: &NodeState) -> bool {
+pub(crate) fn works(facts: &Facts<'_>, state: &NodeState) -> bool {
     let ago = state.active_until.and_then(|until| since(facts, until));
     ago.is_some_and(|ago| ago <= facts.policy.idle.after())
 }

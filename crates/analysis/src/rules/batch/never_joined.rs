@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::Evidence;
 use ebb_model::finding::evidence::batch::Stuck;
 use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::instance::{Instance, InstanceState};
@@ -13,8 +14,10 @@ use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
-    StuckObservation, environment_named, is_whole, make_worker_finding, silent_for, since,
+    StuckObservation, environment_named, is_whole, silent_for, since, worker_without_cost,
 };
+use crate::rules::batch::lost_agent::works;
+use crate::rules::node::idle::quiet_since;
 use crate::rules::verdict::Verdict;
 
 /// The tag in which Batch stores the environment of a machine.
@@ -61,34 +64,57 @@ fn has_cluster(facts: &Facts<'_>, instance: &Instance) -> bool {
     environment.is_some_and(|environment| environment.cluster_arn.is_some())
 }
 
+/// ECS does not report since when it does not list an instance, which may have worked before. The
+/// waste begins after the last activity that the probe observed. Without a probe the window is empty,
+/// and the history of findings extends it to the first sweep that missed the instance.
 fn make_finding(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
+    let launched = instance.launched_at?;
+    let environment = instance.tags.get(ENVIRONMENT)?;
     let state = facts.state.nodes.get(&instance.id);
     let silent = state.and_then(|state| silent_for(facts, state));
-    let environment = instance.tags.get(ENVIRONMENT)?;
+    let lives = silent.map(|silent| silent <= facts.policy.idle.after());
+    let observed = state.filter(|_| lives == Some(true));
+    let quiet_since = observed.and_then(|state| quiet_since(instance, state));
+    let is_at_work = observed.is_some_and(|state| works(facts, state));
     let observation = StuckObservation {
         window: Window {
-            from: instance.launched_at?,
+            from: quiet_since.unwrap_or(facts.now).min(facts.now),
             to: facts.now,
         },
         coverage: None,
-        stuck: Stuck::NeverJoined {
-            lives: silent.map(|silent| silent <= facts.policy.idle.after()),
-        },
+        stuck: Stuck::NeverJoined { lives },
         confidence: Confidence {
             level: Level::High,
             reason: "AWS Batch started this instance, but ECS does not list it now".into(),
         },
         remedy: Remedy {
             action: Action::Investigate,
-            advice: format!(
-                "Check the AMI, instance role and subnets of compute environment {environment}. \
-                 The ECS agent must reach ECS; otherwise jobs wait for this instance without end."
-            ),
+            advice: advice(environment, is_at_work),
             command: Some(format!(
                 "aws ec2 get-console-output --region {} --instance-id {}",
                 instance.region, instance.id
             )),
         },
     };
-    Some(make_worker_finding(facts, instance, observation))
+    let mut finding = worker_without_cost(facts, instance, observation);
+    if let Evidence::StuckJob(evidence) = &mut finding.evidence {
+        evidence.stuck_for = since(facts, launched);
+    }
+    let price = facts.price_of(instance).filter(|_| !is_at_work);
+    finding.cost = price.map(|price| price.wasted_over(finding.window));
+    Some(Verdict::Waste(Box::new(finding)))
+}
+
+fn advice(environment: &str, is_at_work: bool) -> String {
+    match is_at_work {
+        true => format!(
+            "Find out why the instance left the ECS cluster of compute environment {environment}. \
+             Its processes still work, and they end if the instance is replaced. AWS Batch cannot \
+             place more jobs on it."
+        ),
+        false => format!(
+            "Check the AMI, instance role and subnets of compute environment {environment}. The \
+             ECS agent must reach ECS; otherwise jobs wait for this instance without end."
+        ),
+    }
 }

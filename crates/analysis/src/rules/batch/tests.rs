@@ -10,6 +10,7 @@ use ebb_model::inventory::batch::JobQueue;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::batch::task::{Health, Task, TaskFamily};
 use ebb_model::metric_series::MetricPoint;
+use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::ToolUsage;
@@ -17,6 +18,7 @@ use ebb_telemetry::testing::{at, clock, node};
 use ebb_telemetry::units::{CpuTime, Share};
 
 use crate::rules::trace::Speaks;
+use crate::sweep_memory::next_memory;
 use crate::testing::{World, instance, requested, step};
 
 fn running() -> World {
@@ -335,6 +337,28 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
         &no_probe,
         "there is no probe to show whether the instance works",
     );
+}
+
+#[test]
+fn a_sweep_that_cannot_read_the_workers_keeps_the_time_of_a_disconnected_agent() {
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(2, 4));
+    world.watch(1, 0, 60, |_, _| ());
+    world.memory.disconnected_since.insert(node(1), at(3_000));
+    world.inventory.batch.container_instances = Default::default();
+    let refused = "us-east-1: ecs:DescribeContainerInstances";
+    world.inventory.gaps = vec![Gap::new(refused, "ThrottlingException")];
+    world.memory = next_memory(&world.facts());
+    assert_eq!(
+        world.memory.disconnected_since.get(&node(1)),
+        Some(&at(3_000))
+    );
+    let report = world.evaluate();
+    assert_eq!(report.findings, []);
+    let mut reasons = report.not_evaluated.iter().map(|one| &one.reason);
+    assert!(reasons.any(|reason| reason.contains("this sweep could not read")));
+    world.inventory.gaps.clear();
+    let left = next_memory(&world.facts());
+    assert!(left.disconnected_since.is_empty());
 }
 
 #[test]

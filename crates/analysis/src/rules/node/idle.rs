@@ -315,7 +315,7 @@ fn rests_long(
 
 /// The end of the last activity, or the start of the observation. It is never before the launch, so
 /// that a window is never longer than the life of the machine.
-fn quiet_since(instance: &Instance, node: &NodeState) -> Option<Timestamp> {
+pub(crate) fn quiet_since(instance: &Instance, node: &NodeState) -> Option<Timestamp> {
     node.active_until
         .max(node.first_seen)
         .max(instance.launched_at)

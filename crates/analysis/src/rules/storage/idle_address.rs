@@ -138,6 +138,7 @@ mod tests {
     use super::*;
     use crate::sweep_memory::next_memory;
     use crate::testing::{World, region};
+    use ebb_model::visibility_gap::Gap;
     use ebb_telemetry::money::Usd;
     use ebb_telemetry::testing::at;
 
@@ -202,5 +203,28 @@ mod tests {
         let forgotten = next_memory(&world.facts());
         assert!(forgotten.unassociated_since.is_empty());
         assert_eq!(forgotten.first_sweep, first.first_sweep);
+    }
+
+    #[test]
+    fn a_sweep_that_cannot_read_the_addresses_keeps_the_time_of_a_free_one() {
+        const DAY: u64 = 86_400;
+        let check = |scope: &str, expect: Option<Timestamp>| {
+            let mut world = world(None);
+            world.memory.first_sweep = Some(at(0));
+            let free = [("eipalloc-1".to_owned(), at(DAY))];
+            world.memory.unassociated_since = free.into();
+            world.now = at(60 * DAY);
+            let listed = std::mem::take(&mut world.inventory.storage.addresses);
+            world.inventory.gaps = vec![Gap::new(scope, "RequestLimitExceeded")];
+            world.memory = next_memory(&world.facts());
+            world.inventory.storage.addresses = listed;
+            world.inventory.gaps.clear();
+            world.memory = next_memory(&world.facts());
+            let since = world.verdict().ok().map(|found| found.window.from);
+            assert_eq!(since, expect, "{scope}");
+        };
+        check("us-east-1: ec2:DescribeAddresses", Some(at(DAY)));
+        check("us-east-1: inventory", Some(at(DAY)));
+        check("us-east-1: ec2:DescribeVolumes", None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use aws_sdk_ec2::operation::describe_images::builders::DescribeImagesFluentBuilder;
 use aws_sdk_ec2::types::{
     Address as Ec2Address, Image, Snapshot as Ec2Snapshot, StorageTier, Tag, Volume as Ec2Volume,
 };
@@ -71,12 +72,19 @@ pub(super) async fn snapshots(clients: &Clients) -> Part<Snapshot> {
 /// The snapshots that the account's own images use, each with an image.
 async fn images(clients: &Clients) -> Part<(String, String)> {
     let mut part = Part::default();
-    let call = clients.ec2.describe_images().owners(OWN);
-    let pages = call.into_paginator().page_size(PAGE).send();
+    let call = own_images(clients).into_paginator();
+    let pages = call.page_size(PAGE).send();
     paged!(part, DESCRIBE_IMAGES, "images", pages, |page| {
         part.found.extend(page.images().iter().flat_map(made_of));
     });
     part
+}
+
+/// EC2 leaves out disabled images unless the call asks for them. An owner can enable such an image
+/// again, so it needs its snapshots.
+fn own_images(clients: &Clients) -> DescribeImagesFluentBuilder {
+    let call = clients.ec2.describe_images();
+    call.owners(OWN).include_disabled(true)
 }
 
 fn made_of(image: &Image) -> impl Iterator<Item = (String, String)> {
@@ -184,6 +192,7 @@ mod tests {
     use aws_sdk_ec2::types::{VolumeAttachment, VolumeType};
 
     use super::*;
+    use crate::aws::AwsConfig;
 
     fn region() -> Region {
         Region::new("eu-west-1").expect("a region")
@@ -221,6 +230,14 @@ mod tests {
             .build();
         let pairs: Vec<_> = made_of(&image).collect();
         assert_eq!(pairs, [("snap-1".to_owned(), "ami-1".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn a_disabled_image_is_listed_because_it_needs_its_snapshots() {
+        let config = AwsConfig::load(Some(&region())).await;
+        let call = own_images(&Clients::new(&config, &region()));
+        assert_eq!(call.get_include_disabled(), &Some(true));
+        assert_eq!(call.get_owners().as_deref(), Some(&[OWN.to_owned()][..]));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::inventory::batch::job::{Job, JobId, JobStatus};
-use crate::inventory::batch::{BatchFleet, JobQueue};
+use crate::inventory::batch::{BatchFleet, ComputeEnvironment, JobQueue};
 
 /// The times of a job on its way to a machine; `None` for a stage that is not reached, or whose
 /// time is unknown.
@@ -136,6 +136,21 @@ impl BatchFleet {
         (!jobs.is_empty()).then_some(WaitCause::Dependencies { jobs })
     }
 
+    /// Whether every usable environment of a queue has its maximum number of vCPUs; false without a
+    /// usable environment.
+    pub fn is_at_maximum(&self, queue: &JobQueue) -> bool {
+        let full = |at: Option<u32>, most: Option<u32>| Some(at? >= most?);
+        let is_full =
+            |one: &ComputeEnvironment| full(one.desired_vcpus, one.max_vcpus) == Some(true);
+        self.usable(queue).next().is_some() && self.usable(queue).all(is_full)
+    }
+
+    /// The environments of a queue that are enabled and valid.
+    fn usable(&self, queue: &JobQueue) -> impl Iterator<Item = &ComputeEnvironment> {
+        self.environments_of(queue)
+            .filter(|e| e.enabled != Some(false) && e.status.as_deref() != Some("INVALID"))
+    }
+
     fn without_machine(&self, job: &Job) -> Option<WaitCause> {
         if let Some(reason) = job.status_reason.clone().filter(|r| !r.is_empty()) {
             return Some(WaitCause::Blocked { reason });
@@ -144,17 +159,10 @@ impl BatchFleet {
         if queue.enabled == Some(false) {
             return Some(WaitCause::QueueDisabled);
         }
-        let mut usable = self
-            .environments_of(queue)
-            .filter(|e| e.enabled != Some(false) && e.status.as_deref() != Some("INVALID"))
-            .peekable();
-        if usable.peek().is_none() && !queue.environments.is_empty() {
+        if self.usable(queue).next().is_none() && !queue.environments.is_empty() {
             return Some(WaitCause::NoEnvironment);
         }
-        let full = |at: Option<u32>, most: Option<u32>| Some(at? >= most?);
-        if usable.all(|e| full(e.desired_vcpus, e.max_vcpus) == Some(true))
-            && !queue.environments.is_empty()
-        {
+        if self.is_at_maximum(queue) {
             return Some(WaitCause::AtMaximum);
         }
         if let Some(jobs) = ahead(queue, job).filter(|ahead| *ahead > 0) {
@@ -213,9 +221,9 @@ fn between(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inventory::batch::FrontJob;
     use crate::inventory::batch::job::Attempt;
     use crate::inventory::batch::task::Task;
-    use crate::inventory::batch::{ComputeEnvironment, FrontJob};
     use ebb_telemetry::identity::{AccountId, Region};
 
     fn at(second: i64) -> Option<Timestamp> {

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use ebb_model::inventory::batch::job::{Attempt, JobStatus};
+use ebb_model::finding::Finding;
+use ebb_model::inventory::batch::job::{Attempt, Job, JobId, JobStatus};
 use ebb_model::inventory::batch::task::Task;
 use ebb_model::inventory::batch::{ComputeEnvironment, FrontJob, JobQueue};
 use ebb_model::inventory::instance::Instance;
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::heartbeat::node_signals::Pressure;
+use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{StepEnd, StepUsage};
 use ebb_telemetry::testing::{at, node};
 use ebb_telemetry::units::Bytes;
@@ -39,7 +41,7 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
         let mut world = job(JobStatus::Runnable);
         world.job().status_reason = Some("UNDETERMINED - no root cause".into());
         let front = FrontJob {
-            job: ebb_model::inventory::batch::job::JobId::new(head).expect("an id"),
+            job: JobId::new(head).expect("an id"),
             since: Some(at(since_s)),
         };
         let mut queue = JobQueue::new("q", region());
@@ -53,7 +55,7 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
         world
     };
     let verdict = |head: &str, since_s: u64, strangers: bool| {
-        let of_job = |f: &&ebb_model::finding::Finding| f.resource.id == "job-1";
+        let of_job = |f: &&Finding| f.resource.id == "job-1";
         let report = world(head, since_s, strangers).evaluate();
         let found = report.findings.iter().find(of_job);
         found.map(|finding| finding.evidence.to_string())
@@ -76,6 +78,36 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
     );
     assert_eq!(verdict("job-1", 2_000, false), None);
     assert_eq!(verdict("other", 0, false), None);
+}
+
+#[test]
+fn the_head_of_a_queue_whose_environments_are_full_of_running_jobs_only_waits() {
+    let is_stuck = |desired_vcpus: u32, other: JobStatus| {
+        let mut world = job(JobStatus::Runnable);
+        world.job().status_reason = Some("UNDETERMINED - no root cause".into());
+        let head = world.job().id.clone();
+        let environment = &mut world.inventory.batch.environments[0];
+        (environment.desired_vcpus, environment.max_vcpus) = (Some(desired_vcpus), Some(16));
+        let id = JobId::new("job-2").expect("an id");
+        let batch = &mut world.inventory.batch;
+        let of_other_queue = Job::new(id.clone(), "align", "shared", region(), other);
+        batch.jobs.insert(id, of_other_queue);
+        for name in ["q", "shared"] {
+            let mut queue = JobQueue::new(name, region());
+            queue.environments = vec!["env".to_owned()];
+            queue.front = Some(vec![FrontJob {
+                job: head.clone(),
+                since: Some(at(0)),
+            }]);
+            batch.queues.push(queue);
+        }
+        world.now = at(3_600);
+        let findings = world.evaluate().findings;
+        findings.iter().any(|found| found.resource.id == "job-1")
+    };
+    assert!(!is_stuck(16, JobStatus::Running));
+    assert!(is_stuck(16, JobStatus::Runnable));
+    assert!(is_stuck(8, JobStatus::Running));
 }
 
 #[test]
@@ -267,6 +299,38 @@ fn a_machine_of_an_environment_that_never_joined_is_stuck() {
     let mut alive = world(600, false);
     alive.watch(2, 0, 60, |_, _| {});
     check(&alive, "although its probe sends heartbeats");
+}
+
+#[test]
+fn a_machine_that_its_cluster_lost_costs_nothing_while_it_works_or_before() {
+    let found = |busy_minutes: u64, minutes: u64| {
+        let mut world = World::with([stranger(0)]);
+        world.inventory.batch.environments.push(ComputeEnvironment {
+            cluster_arn: Some("arn:cluster".to_owned()),
+            ..ComputeEnvironment::new("env", region())
+        });
+        world.watch(2, 0, minutes, |minute, h| {
+            if minute < busy_minutes {
+                h.workload.cpu = Some(ebb_telemetry::units::CpuTime::from_millis(30_000));
+            }
+        });
+        world.now = at(3_600);
+        world.verdict().expect("ECS does not list it")
+    };
+    let busy = found(60, 60);
+    assert_eq!(busy.cost, None, "{busy:?}");
+    assert!(busy.remedy.advice.contains("Its processes still work"));
+    let text = busy.evidence.to_string();
+    assert!(text.starts_with("started 60 min ago"), "{text}");
+    let spent = |finding: Finding| finding.cost.expect("it has a price").spent;
+    let over = |minutes: u64| {
+        let per_hour = UsdPerHour::from_micros(192_000);
+        per_hour.over(Duration::from_secs(minutes * 60))
+    };
+    assert_eq!(spent(found(20, 60)), over(40));
+    assert_eq!(spent(found(0, 60)), over(60));
+    // Without a probe nothing is known before this sweep.
+    assert_eq!(spent(found(0, 0)), over(0));
 }
 
 #[test]

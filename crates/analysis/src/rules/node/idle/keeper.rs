@@ -17,6 +17,13 @@ use crate::facts::Facts;
 use crate::rules::batch::context::environment_named;
 use crate::rules::batch::never_joined::ENVIRONMENT;
 
+/// The calls that list the jobs of AWS Batch.
+const JOBS: [&str; 3] = [
+    "batch:DescribeJobQueues",
+    "batch:DescribeJobs",
+    "batch:ListJobs",
+];
+
 /// The cause that keeps a node alive; `None` if unknown. The settings of a Batch environment come
 /// first, because the end of a task would not release the machine.
 pub(crate) fn find_keeper(
@@ -113,6 +120,12 @@ pub(crate) fn patience(
 ) -> Patience {
     let (idle, batch) = (facts.policy.idle.after(), &facts.policy.batch);
     match keeper {
+        Some(KeptAliveBy::DaemonTasks(tasks)) if may_miss_jobs(facts, instance) => {
+            Patience::Meant(format!(
+                "{tasks} ECS tasks run on it, and they may belong to jobs of AWS Batch, because the \
+                 jobs of its region could not all be read"
+            ))
+        }
         Some(KeptAliveBy::DaemonTasks(_)) => Patience::For(least_patience(facts)),
         Some(KeptAliveBy::MinimumCapacity(_)) => {
             Patience::For(Duration::from_secs(batch.minimum_capacity_seconds).max(idle))
@@ -120,6 +133,13 @@ pub(crate) fn patience(
         _ => scale_in_delay(facts, instance, &fleet.ends)
             .map_or(Patience::For(idle), Patience::Meant),
     }
+}
+
+/// Whether a failed call may hide jobs on a machine.
+fn may_miss_jobs(facts: &Facts<'_>, instance: &Instance) -> bool {
+    let (account, region) = (instance.account.as_ref(), instance.region.as_str());
+    let mut gaps = facts.inventory.gaps.iter();
+    gaps.any(|gap| gap.may_hide_from(account, region, &JOBS))
 }
 
 /// Data about all machines of AWS Batch, collected once.

@@ -3,6 +3,7 @@
 use ebb_model::finding::evidence::Evidence;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::instance::{Controller, controller_from_tags};
+use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::step::StepKind;
 use ebb_telemetry::testing::{at, clock, node, usage};
 
@@ -126,6 +127,29 @@ fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
         "the scale-in delay of its compute environment (60 min) is over | AWS Batch should \
          have terminated this instance",
     );
+}
+
+#[test]
+fn a_node_with_tasks_is_not_idle_while_its_jobs_could_not_all_be_read() {
+    let check = |scope: &'static str, expect: &str| {
+        let with_gap = |world: &mut World| {
+            let workers = &mut world.inventory.batch.container_instances;
+            workers.change(|worker| worker.running_tasks = Some(2));
+            let gap = Gap::new(scope, "AccessDenied");
+            world.inventory.gaps.push(gap);
+        };
+        let text = describe_result(&worker(40, with_gap));
+        assert!(
+            text.starts_with(expect),
+            "'{text}' should begin with '{expect}'"
+        );
+    };
+    let unknown = "2 ECS tasks run on it, and they may belong to jobs";
+    check("us-east-1: batch:ListJobs", unknown);
+    check("us-east-1: batch:DescribeJobs", unknown);
+    let held = "2 ECS tasks outside AWS Batch prevent its scale-in";
+    check("us-east-1: batch:GetJobQueueSnapshot", held);
+    check("eu-west-1: batch:ListJobs", held);
 }
 
 #[test]
