@@ -6,6 +6,7 @@ pub mod advice;
 mod closed_days;
 pub mod cost_allocation;
 pub mod coverage;
+pub mod earlier_jobs;
 pub mod evaluate;
 pub mod explain;
 pub mod facts;

@@ -50,7 +50,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
     let mut by_name: BTreeMap<StepKey, Vec<ObservedTask<'a>>> = BTreeMap::new();
     let runs = observed_tasks(facts, kept);
     let neighbours = Neighbours::from_runs(&runs);
-    let families = Families::from_jobs(facts.inventory.batch.jobs.values());
+    let families = Families::from_jobs(facts.inventory.batch.known_jobs());
     for run in runs {
         let key = StepKey {
             region: run.instance.region.clone(),
@@ -268,7 +268,7 @@ pub(crate) fn with_names<'a, T>(
 ) -> T {
     let batch = &facts.inventory.batch;
     let newest = newest_tasks(facts, kept);
-    let processes = KnownProcesses::from_jobs(batch.jobs.values(), facts.records);
+    let processes = KnownProcesses::from_jobs(batch.known_jobs(), facts.records);
     let records = RecordIndex::from_records(facts.records);
     let slurm_steps = SlurmSteps::from_tasks(newest.iter().copied());
     let nextflow_containers = NextflowContainers::from_tasks(newest.iter().copied());
@@ -278,7 +278,7 @@ pub(crate) fn with_names<'a, T>(
         slurm_steps: &slurm_steps,
         nextflow_containers: &nextflow_containers,
     };
-    let jobs: BTreeMap<&str, &Job> = batch.jobs.values().flat_map(tasks).collect();
+    let jobs: BTreeMap<&str, &Job> = batch.known_jobs().flat_map(tasks).collect();
     let named = newest.into_iter().map(|step| {
         let job = match step.usage.id.kind {
             StepKind::EcsTask => jobs.get(step.usage.id.key.as_str()).copied(),

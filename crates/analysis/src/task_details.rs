@@ -52,7 +52,7 @@ pub(crate) fn group_tasks(
     profiles: &Profiles<'_>,
     findings: &[Finding],
 ) -> TaskGroups {
-    let families = Families::from_jobs(facts.inventory.batch.jobs.values());
+    let families = Families::from_jobs(facts.inventory.batch.known_jobs());
     let findings = FindingsOfTasks::from_findings(findings);
     let mut newest = Vec::new();
     for (key, profiled) in &profiles.by_step {

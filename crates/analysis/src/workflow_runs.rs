@@ -42,7 +42,7 @@ const MAX_SAMPLES: usize = 20;
 
 /// The pipeline runs of all observed tasks.
 pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Runs {
-    let families = Families::from_jobs(facts.inventory.batch.jobs.values());
+    let families = Families::from_jobs(facts.inventory.batch.known_jobs());
     let mut report = Runs::default();
     let mut runs: BTreeMap<Option<(JoinedBy, String)>, RunSum> = BTreeMap::new();
     for task in profiles

@@ -10,7 +10,7 @@ use ebb_telemetry::arrival::{MAX_DELIVERY, PlaceError, Placed};
 use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::step::{PlacedStep, StepEnd};
+use ebb_telemetry::step::{PlacedStep, StepEnd, StepKind};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -386,6 +386,14 @@ impl NodeState {
     /// Recent steps, including ended ones; `node` is the node of this state.
     pub fn steps(&self, node: &NodeId) -> impl Iterator<Item = PlacedStep> {
         self.steps.iter().filter_map(|step| step.unpack(node))
+    }
+
+    /// The ids of recent ECS tasks, including ended ones.
+    pub fn ecs_tasks(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter_map(|step| match step.key() {
+            (_, Some((StepKind::EcsTask, key))) => Some(key),
+            _ => None,
+        })
     }
 
     /// Steps that were running at their last observation; `node` is the node of this state.

@@ -21,3 +21,5 @@ pub mod run;
 pub mod scan;
 #[cfg(feature = "lake")]
 pub mod standalone;
+#[cfg(feature = "lake")]
+mod stored_jobs;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ebb_analysis::earlier_jobs::jobs_to_remember;
 use ebb_analysis::evaluate::{Details, evaluate_in_detail};
 use ebb_analysis::explain::{Explanation, explain};
 use ebb_analysis::facts::Facts;
@@ -39,6 +40,7 @@ use crate::late_sweep;
 use crate::publish::{self, ReportCopies};
 use crate::publish_details;
 use crate::scan::{self, Before};
+use crate::stored_jobs::StoredJobs;
 use ebb_cloud::documents::prices::BestKnown;
 use ebb_cloud::documents::task_records;
 use ebb_ingest::deadline::Deadline;
@@ -467,12 +469,14 @@ pub async fn explain_resource(
 ) -> Result<(Explanation, Vec<Gap>), SweepError> {
     let data = SiteData::read(ports, config, now).await?;
     let best = BestKnown::read(ports.objects).await;
+    let jobs = StoredJobs::load(ports.objects).await;
     let before = Before {
         state: data.others.fleet(&data.work),
         hours: data.others.hours(&data.work),
         finished: &data.finished,
         records: &data.records,
         memory: &data.work.stored.memory,
+        earlier_jobs: jobs.jobs,
         gaps: Vec::new(),
         catalogue: &best.catalogue,
         renew: Renew::MISSING,
@@ -481,7 +485,7 @@ pub async fn explain_resource(
     let explain = |facts: &Facts<'_>| explain(facts, resource);
     let when = (&config.policy, now);
     let outcome = scan::collect_and_decide(&ports.account, before, &mut kept, when, explain).await;
-    let gaps = data.gaps.into_iter().chain(best.unread);
+    let gaps = data.gaps.into_iter().chain(best.unread).chain(jobs.gap);
     Ok((outcome.decided, gaps.collect()))
 }
 
@@ -539,11 +543,13 @@ async fn collect_and_evaluate(
 ) -> Result<(Report, Memory, Details), SweepError> {
     let (finished, gap) = finished(ports.event_log, now).await?;
     let names = task_records::load(ports.objects, now).await;
+    let mut jobs = StoredJobs::load(ports.objects).await;
     let undecided = remembered.decide(ports.objects).await;
     let gaps = gap
         .into_iter()
         .chain(undecided)
         .chain(names.gaps)
+        .chain(jobs.gap.take())
         .chain(intake_gaps)
         .chain(config.gaps.iter().cloned())
         .chain(late_sweep::gap(
@@ -559,6 +565,7 @@ async fn collect_and_evaluate(
         finished: &finished,
         records: &names.records,
         memory: &work.stored.memory,
+        earlier_jobs: std::mem::take(&mut jobs.jobs),
         gaps: gaps
             .chain(remembered.failed_channels())
             .chain(best.unread.take())
@@ -586,6 +593,10 @@ async fn collect_and_evaluate(
     kept.sold.want(&report);
     cache::save(ports.objects, &kept).await;
     best.keep(ports.objects, outcome.refreshed).await;
+    let tasks = (finished.as_slice(), others.fleet(work));
+    let earlier = jobs_to_remember(outcome.inventory.batch, tasks, &config.policy);
+    report.gaps.extend(earlier.gap());
+    jobs.replace(ports.objects, &earlier.jobs).await;
     Ok((report, outcome.memory, details))
 }
 

@@ -11,6 +11,7 @@ use ebb_analysis::sweep_memory::next_memory;
 use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::refreshed_prices::Refreshed;
 use ebb_model::inventory::Inventory;
+use ebb_model::inventory::batch::job::Job;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
 use ebb_model::report::own_cost::OwnCost;
@@ -86,6 +87,7 @@ async fn scan_known<T>(
         finished: &known.finished,
         records: &[],
         memory: &known.memory,
+        earlier_jobs: Vec::new(),
         gaps: Vec::new(),
         catalogue: &catalogue,
         renew: Renew::MISSING,
@@ -103,6 +105,8 @@ pub(crate) struct Before<'a> {
     /// Names of tasks from the records of engines.
     pub(crate) records: &'a [TaskRecord],
     pub(crate) memory: &'a Memory,
+    /// Batch jobs that the inventory may not list any more.
+    pub(crate) earlier_jobs: Vec<Job>,
     /// Gaps in this data.
     pub(crate) gaps: Vec<Gap>,
     /// The newest known machine types and list prices.
@@ -150,6 +154,7 @@ pub(crate) async fn collect_and_decide<T>(
     let gaps = paid.refresh(account, &wanted).await;
     inventory.gaps.extend(gaps);
     inventory.batch.insights = paid.insights();
+    inventory.batch.add_earlier(before.earlier_jobs);
     inventory.gaps.extend(before.gaps);
     let (refreshed, unlisted) = match account.prices {
         Some(source) => {

@@ -52,7 +52,7 @@ impl NamedClaims {
         (profiles, kept): (&Profiles<'_>, &[PlacedStep]),
         gone: &BTreeMap<NodeId, Instance>,
     ) -> Self {
-        let families = Families::from_jobs(facts.inventory.batch.jobs.values());
+        let families = Families::from_jobs(facts.inventory.batch.known_jobs());
         let mut all = Self::default();
         for task in profiles.by_step.values().flat_map(|step| &step.runs) {
             all.add(facts, task, &families);

@@ -15,6 +15,7 @@ use ebb_model::policy::costs::AllocationMethod;
 use jiff::ToSpan;
 use proptest::prelude::*;
 
+use crate::earlier_jobs::jobs_to_remember;
 use crate::step_history;
 use crate::testing::{World, instance, requested};
 
@@ -265,6 +266,37 @@ fn rows(allocation: &Allocation, by: &str) -> Vec<(String, usize, i64, i64)> {
         )
     };
     table.rows.iter().map(row).collect()
+}
+
+#[test]
+fn a_job_that_left_the_inventory_still_names_the_cost_of_its_task() {
+    let mut world = with_run(with_idle_probe(World::with([instance(1)]), 24), 12);
+    billed(&mut world, 1, 4_800_000);
+    world.billed = vec![make_day(4_800_000, 4_800_000)];
+    world.policy.costs.cost_centre_tag = Some("CostCenter".to_owned());
+    world.now = of_day(DAY).expect("a day").to;
+    let tags = [
+        ("ebb:pipeline", "rnaseq"),
+        ("CostCenter", "genomics"),
+        ("Owner", "eve"),
+    ];
+    let tags = tags.map(|(tag, value)| (tag.to_owned(), value.to_owned()));
+    world.job().tags.extend(tags);
+    let names = |world: &World| {
+        let all = allocated(&world.facts(), &[]);
+        ["step", "pipeline", "cost_centre", "user"].map(|by| {
+            let mut rows = rows(&all, by).into_iter();
+            rows.find(|(_, tasks, ..)| *tasks == 1).expect("the task").0
+        })
+    };
+    let expect = ["align-def", "rnaseq", "genomics", "eve"].map(|name| format!("Name({name:?})"));
+    assert_eq!(names(&world), expect);
+    let batch = world.inventory.batch.clone();
+    let kept = jobs_to_remember(batch, (&world.finished, &world.state), &world.policy);
+    world.inventory.batch.jobs.clear();
+    assert_eq!(names(&world)[1], "Unknown");
+    world.inventory.batch.add_earlier(kept.jobs);
+    assert_eq!(names(&world), expect);
 }
 
 #[test]

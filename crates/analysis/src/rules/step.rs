@@ -21,7 +21,7 @@ pub mod undersized;
 pub mod waiting;
 
 use ebb_model::finding_kind::FindingKind;
-use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::inventory::batch::job::{Job, JobStatus};
 use ebb_telemetry::step::StepEnd;
 
 use crate::facts::Facts;
@@ -117,8 +117,11 @@ fn under_way<'a>(facts: &Facts<'_>, step: &Step<'a>) -> impl Iterator<Item = Und
     let fresh = facts.now.checked_sub(facts.policy.idle.after()).ok();
     let patience = facts.policy.batch.no_progress();
     let step = *step;
+    let listed = &facts.inventory.batch.jobs;
     let runs = step.profiled.runs.iter().filter(move |run| {
-        let is_batchs = run.job.is_some_and(|job| job.status == JobStatus::Running);
+        let is_running =
+            |job: &Job| job.status == JobStatus::Running && listed.contains_key(&job.id);
+        let is_batchs = run.job.is_some_and(is_running);
         run.step.usage.end == StepEnd::Running
             && Some(run.step.observed_at) >= fresh
             && !(is_batchs && run.quiet() >= patience)

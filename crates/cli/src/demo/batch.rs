@@ -47,6 +47,7 @@ pub(super) fn batch(account: &Account) -> Result<BatchFleet> {
         }],
         container_instances: container_instances.collect(),
         jobs: jobs.collect::<Result<_>>()?,
+        earlier_jobs: Vec::new(),
         tasks: BTreeMap::new(),
         insights: BTreeMap::new(),
     })

@@ -112,6 +112,7 @@ impl InventorySource for AwsInventory {
             environments: environments.into_found(region, &mut gaps),
             queues,
             jobs: jobs.map(|job| (job.id.clone(), job)).collect(),
+            earlier_jobs: Vec::new(),
             container_instances: members.into_found(region, &mut gaps).into_iter().collect(),
             tasks: tasks.into_found(region, &mut gaps).into_iter().collect(),
             insights: BTreeMap::new(),

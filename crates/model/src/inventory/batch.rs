@@ -27,6 +27,10 @@ pub struct BatchFleet {
     pub queues: Vec<JobQueue>,
     /// Jobs by id.
     pub jobs: BTreeMap<JobId, Job>,
+    /// Jobs of earlier sweeps that are not among `jobs` any more. They name their tasks, whose cost
+    /// changes until a bill is complete. Their status is the last known one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_jobs: Vec<Job>,
     /// Container instances by ARN.
     pub container_instances: ContainerInstances,
     /// ECS tasks by ARN: those of Batch jobs, and other tasks in the clusters of Batch.
@@ -42,9 +46,21 @@ impl BatchFleet {
         self.environments.extend(other.environments);
         self.queues.extend(other.queues);
         self.jobs.extend(other.jobs);
+        self.earlier_jobs.extend(other.earlier_jobs);
         self.container_instances.extend(other.container_instances);
         self.tasks.extend(other.tasks);
         self.insights.extend(other.insights);
+    }
+
+    /// Adds the jobs that earlier sweeps remembered, except those that are listed.
+    pub fn add_earlier(&mut self, mut earlier: Vec<Job>) {
+        earlier.retain(|job| !self.jobs.contains_key(&job.id));
+        self.earlier_jobs.extend(earlier);
+    }
+
+    /// All jobs that may name tasks, the listed ones last.
+    pub fn known_jobs(&self) -> impl Iterator<Item = &Job> {
+        self.earlier_jobs.iter().chain(self.jobs.values())
     }
 
     /// The accounts of the environments and queues.

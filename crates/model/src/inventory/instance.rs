@@ -213,9 +213,12 @@ pub fn name_of(tags: &BTreeMap<String, String>) -> Option<&str> {
     first_of(tags, &["Name"])
 }
 
+/// Tags that name the owner of a resource, the best first.
+pub const OWNER_TAGS: [&str; 3] = ["Owner", "owner", "CreatedBy"];
+
 /// The owner of a resource by its tags.
 pub fn owner_of(tags: &BTreeMap<String, String>) -> Option<&str> {
-    first_of(tags, &["Owner", "owner", "CreatedBy"])
+    first_of(tags, &OWNER_TAGS)
 }
 
 fn first_of<'a>(tags: &'a BTreeMap<String, String>, keys: &[&str]) -> Option<&'a str> {

@@ -6,6 +6,7 @@ use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::documents::run_tasks::{read_whole_run, run_key};
 use ebb_cloud::documents::task_lists::{DetailFolder, INDEX, read_index, read_shared};
 use ebb_cloud::failing::Fault;
+use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
 use ebb_model::report::Report;
 use ebb_model::report::task_detail::TaskList;
 use ebb_model::report::workflow_runs::UNASSIGNED;
@@ -48,6 +49,42 @@ async fn a_running_task_gets_a_point_with_each_sweep() {
     world.clock.advance(Duration::from_secs(60));
     world.sweep(&Fault::never()).await.expect("it sweeps");
     assert_eq!(world.objects.stored(&run_key(UNASSIGNED)), before);
+}
+
+#[tokio::test]
+async fn a_batch_job_names_its_task_after_it_left_the_inventory() {
+    let world = World::new();
+    world.fill();
+    let without = sample::inventory(&[1, 2]).remove(&sample::region());
+    let without = without.expect("the region");
+    let mut with_job = without.clone();
+    let job = Job {
+        task_arn: Some("arn:aws:ecs:eu-central-1:1:task/b/one-0".to_owned()),
+        tags: [("ebb:run".to_owned(), "r7".to_owned())].into(),
+        ..Job::new(
+            JobId::new("job-1").expect("an id"),
+            "align",
+            "q",
+            sample::region(),
+            JobStatus::Succeeded,
+        )
+    };
+    with_job.batch.jobs.insert(job.id.clone(), job);
+    let tasks_of_run = async || {
+        world.sweep(&Fault::never()).await.expect("it sweeps");
+        let report = world.objects.stored(LATEST_JSON).expect("a report");
+        let report: Report = serde_json::from_slice(&report.bytes).expect("a report");
+        let mut runs = report.runs.runs.into_iter();
+        let run = runs.find(|run| run.run == "r7").map(|run| run.steps);
+        (report.totals.jobs, run)
+    };
+    world.inventory.set(sample::region(), Ok(with_job));
+    assert_eq!(tasks_of_run().await, (1, Some(1)));
+    world.inventory.set(sample::region(), Ok(without));
+    for _ in 0..2 {
+        world.clock.advance(Duration::from_secs(30 * 3_600));
+        assert_eq!(tasks_of_run().await, (0, Some(1)));
+    }
 }
 
 #[tokio::test]
