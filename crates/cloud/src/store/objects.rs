@@ -2,11 +2,11 @@
 //! so this module adds them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Metadata;
+use std::fs::{File, Metadata, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -27,6 +27,13 @@ use crate::ports::{
 
 /// The suffix of the file with the metadata of an object in a directory.
 const METADATA: &str = ".metadata.json";
+
+/// Maximum number of attempts to take the lock of a directory: two seconds. A writer holds it for the
+/// time of one small file.
+const LOCK_ATTEMPTS: u32 = 200;
+
+/// The time between two attempts to take the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The objects of a store.
 #[derive(Debug, Clone)]
@@ -143,8 +150,7 @@ impl StoreObjects {
                 folder.root().display()
             )),
         };
-        let lock = lock_file(folder.root()).map_err(io)?;
-        lock.try_lock().map_err(|_| conflict())?;
+        let lock = wait_for_lock(folder).await.map_err(io)?;
         let there = match folder.open(key).and_then(|file| file.metadata()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(conflict()),
             there => there.map_err(folder_error("put", key))?,
@@ -153,7 +159,9 @@ impl StoreObjects {
             return Err(conflict());
         }
         let done = self.store.put(path, payload).await;
-        done.map_err(|error| failed("put", key, &error))
+        let done = done.map_err(|error| failed("put", key, &error))?;
+        drop(lock);
+        Ok(done)
     }
 
     async fn get_in_folder(
@@ -386,6 +394,25 @@ impl Objects for StoreObjects {
     }
 }
 
+/// Takes the lock of a directory. It blocks no thread while it waits.
+///
+/// # Errors
+/// Also if another process holds the lock for two seconds.
+async fn wait_for_lock(folder: &Folder) -> io::Result<File> {
+    let lock = lock_file(folder.root())?;
+    for _ in 0..LOCK_ATTEMPTS {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_PAUSE).await,
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "another process holds the lock",
+    ))
+}
+
 fn folder_error(operation: &str, key: &str) -> impl Fn(io::Error) -> CloudError {
     move |error| CloudError::Failed {
         operation: operation.to_owned(),
@@ -563,6 +590,32 @@ mod tests {
             matches!(nowhere, Err(CloudError::Conflict { .. })),
             "{nowhere:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_replacement_waits_for_the_lock_of_another_writer() {
+        let (folder, objects) = in_folder();
+        let written = objects.put("a/1", b"1".to_vec(), put_if(PutIf::Absent));
+        let first = written.await.expect("written");
+        let lock = lock_file(&folder.path().join("ebb")).expect("a lock");
+        lock.lock().expect("free");
+        let replaced = objects.put("a/1", b"2".to_vec(), put_if(PutIf::Matches(first)));
+        let other = async move {
+            tokio::time::sleep(LOCK_PAUSE * 3).await;
+            drop(lock);
+        };
+        let (replaced, ()) = tokio::join!(replaced, other);
+        replaced.expect("the other writer ended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_stays_taken_is_an_error_and_no_conflict() {
+        let (_folder, objects) = in_folder();
+        let folder = objects.folder.as_ref().expect("a folder");
+        let lock = lock_file(folder.root()).expect("a lock");
+        lock.lock().expect("free");
+        let error = wait_for_lock(folder).await.expect_err("taken");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]
