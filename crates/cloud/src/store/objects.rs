@@ -160,6 +160,7 @@ impl StoreObjects {
         }
         let done = self.store.put(path, payload).await;
         let done = done.map_err(|error| failed("put", key, &error))?;
+        self.give_to_owner(key)?;
         drop(lock);
         Ok(done)
     }
@@ -273,8 +274,16 @@ impl StoreObjects {
         let path = self.path("put", &metadata_key)?;
         let json = serde_json::json!(metadata).to_string();
         let done = self.store.put(&path, json.into()).await;
-        done.map(drop)
-            .map_err(|error| failed("put", &metadata_key, &error))
+        done.map_err(|error| failed("put", &metadata_key, &error))?;
+        self.give_to_owner(&metadata_key)
+    }
+
+    /// Gives a file that root wrote in a directory to the owner of the directory.
+    fn give_to_owner(&self, key: &str) -> CloudResult<()> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        folder.give_to_owner(key).map_err(folder_error("put", key))
     }
 }
 
@@ -323,11 +332,7 @@ impl Objects for StoreObjects {
         };
         let done = self.store.put_opts(&path, payload, options).await;
         let done = done.map_err(|error| failed("put", key, &error))?;
-        if let Some(folder) = &self.folder {
-            folder
-                .give_to_owner(key)
-                .map_err(folder_error("put", key))?;
-        }
+        self.give_to_owner(key)?;
         Ok(etag(done.into()))
     }
 
@@ -616,6 +621,31 @@ mod tests {
         lock.lock().expect("free");
         let error = wait_for_lock(folder).await.expect_err("taken");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn files_that_root_writes_or_replaces_belong_to_the_owner_of_the_folder() {
+        const NOBODY: u32 = 65_534;
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can give files away");
+            return;
+        }
+        let (folder, objects) = in_folder();
+        let root = folder.path().join("ebb");
+        std::os::unix::fs::chown(&root, Some(NOBODY), Some(NOBODY)).expect("given");
+        let put = async |condition| {
+            let options = PutOptions {
+                metadata: BTreeMap::from([("reason".to_owned(), "no message".to_owned())]),
+                ..put_if(condition)
+            };
+            objects.put("dead/v1/1", b"1".to_vec(), options).await
+        };
+        let first = put(PutIf::Absent).await.expect("written");
+        put(PutIf::Matches(first)).await.expect("replaced");
+        for key in ["dead", "dead/v1", "dead/v1/1", "dead/v1/1.metadata.json"] {
+            let found = std::fs::metadata(root.join(key)).expect("there");
+            assert_eq!((found.uid(), found.gid()), (NOBODY, NOBODY), "{key}");
+        }
     }
 
     #[tokio::test]
