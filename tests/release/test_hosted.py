@@ -73,6 +73,22 @@ class Steps(unittest.TestCase):
         self.assertIn("sudo --preserve-env=HOME,EBB_SIGNING_KEY make release", WORKFLOW[places[-1] :])
 
 
+class Jobs(unittest.TestCase):
+    def test_a_job_in_which_root_fills_the_cache_of_the_user_goes_on_as_root(self):
+        as_root = re.compile(r"sudo --preserve-env=HOME\b")
+        filled = []
+        for file in sorted((ROOT / ".github/workflows").glob("*.yml")):
+            jobs = re.split(r"^  (?=[a-z]+:$)", file.read_text().split("\njobs:\n")[1], flags=re.M)
+            for job in filter(None, jobs):
+                name = job.partition(":")[0]
+                commands = re.findall(r"^ +(?:- )?run: (.*(?:make|scripts|\.ci)\b.*)", job, re.M)
+                roots = [bool(as_root.match(command)) for command in commands]
+                if any(roots):
+                    filled.append(name)
+                    self.assertTrue(all(roots[roots.index(True) :]), f"{file.name}: {name}: {commands}")
+        self.assertEqual(filled, ["test", "terraform", "kernels", "release"])
+
+
 class Mirror(unittest.TestCase):
     def check(self, files: dict[str, str], expect: str, **variables: str) -> None:
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, variables):

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use ebb_model::decision::{Decision, Verb};
 use ebb_model::finding::Finding;
+use ebb_model::finding_history::{SetAside, Stage};
 use ebb_model::report::Report;
+use ebb_model::savings::{Counted, Sums};
 
 use ebb_report::page::SIMULATED_MEANS;
 use ebb_report::page::money::period;
@@ -35,7 +37,7 @@ pub(crate) fn run(args: &FindingsArgs, zone: &Zone) -> Result<Outcome> {
         FindingsCommand::List(of) => match deployment::source(&of.of)? {
             Source::Deployment(target) => ask(&target)?,
             source => match tune::report(&source)? {
-                Some(report) => list(&report, &BTreeMap::new(), (of.format, zone)),
+                Some(report) => list(&report, None, (of.format, zone)),
                 None => return Ok(tune::needs_a_report("findings list")),
             },
         },
@@ -57,11 +59,10 @@ async fn answer(
         FindingsCommand::List(of) => {
             let report = at.newest_report().await?;
             // A caller may be allowed to read reports and nothing else.
-            let decided = at.decisions(now).await.unwrap_or_else(|error| {
+            let decided = at.decisions(now).await.inspect_err(|error| {
                 eprintln!("ebb: decisions since the report are not shown: {error:#}");
-                BTreeMap::new()
             });
-            Ok(list(&report, &decided, (of.format, zone)))
+            Ok(list(&report, decided.ok().as_ref(), (of.format, zone)))
         }
         FindingsCommand::Dismiss(args) => decide(at, (Verb::Dismiss, args), now).await,
         FindingsCommand::Snooze(args) => decide(at, (Verb::Snooze, args), now).await,
@@ -149,11 +150,11 @@ struct ListedFinding<'r> {
     finding: &'r Finding,
 }
 
-/// The findings, and those that decisions set aside. The stage of a finding with a decision that is
-/// in effect follows from it, also if the decision is newer than the report.
+/// The findings, and those that decisions set aside. `decided` has the decisions that are in effect.
+/// Without it, those of the report count.
 fn list(
     report: &Report,
-    decided: &BTreeMap<String, Decision>,
+    decided: Option<&BTreeMap<String, Decision>>,
     (format, zone): (TableFormat, &Zone),
 ) -> String {
     let aside = report.history.set_aside.iter();
@@ -161,14 +162,19 @@ fn list(
     let found = report.findings.iter().map(|finding| (finding, None));
     let listed = found.chain(aside).map(|(finding, of_report)| {
         let standing = report.history.life.get(&finding.id);
-        let newer = decided.get(&finding.id);
+        let decision = match decided {
+            Some(decided) => decided.get(&finding.id),
+            None => of_report,
+        };
+        let stage = match decision {
+            Some(decision) => decision.verb.done(),
+            None if of_report.is_some() => Stage::Due.word(),
+            None => standing.map_or("found", |standing| standing.stage.word()),
+        };
         ListedFinding {
-            stage: match newer {
-                Some(decision) => decision.verb.done(),
-                None => standing.map_or("found", |standing| standing.stage.word()),
-            },
+            stage,
             first_seen: standing.map(|standing| standing.first_seen),
-            decision: newer.or(of_report),
+            decision,
             finding,
         }
     });
@@ -180,18 +186,37 @@ fn list(
             }
             Origin::Measured => table(&listed, (report.at, zone)),
         },
-        TableFormat::Csv => {
-            let mut left = report.clone();
-            left.findings
-                .retain(|finding| !decided.contains_key(&finding.id));
-            ebb_report::csv::csv(&left)
-        }
+        TableFormat::Csv => match decided {
+            Some(decided) => ebb_report::csv::csv(&undecided(report, decided)),
+            None => ebb_report::csv::csv(report),
+        },
         TableFormat::Json => output::json(&json!({
             "schema": "ebb.finding_list/1",
             "at": report.at,
             "findings": listed,
         })),
     }
+}
+
+/// The report with exactly those findings that no decision sets aside now. Its totals do not contain
+/// findings whose decision was withdrawn, so that no dollar counts twice.
+fn undecided(report: &Report, decided: &BTreeMap<String, Decision>) -> Report {
+    let mut left = report.clone();
+    for SetAside { mut finding, .. } in std::mem::take(&mut left.history.set_aside) {
+        if let Some(standing) = left.history.life.get_mut(&finding.id) {
+            standing.stage = Stage::Due;
+        }
+        if let Some(cost) = &mut finding.cost {
+            cost.counted = Some(Counted {
+                sums: Sums::default(),
+                rest_counted_by: None,
+            });
+        }
+        left.findings.push(finding);
+    }
+    left.findings
+        .retain(|finding| !decided.contains_key(&finding.id));
+    left
 }
 
 /// One line for each finding: its stage, its saving and its id. A second line has the decision that sets
@@ -330,6 +355,28 @@ mod tests {
             error.to_string().contains("HTTP 404: No decision"),
             "{error}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_finding_whose_decision_was_withdrawn_since_the_report_is_due_again() {
+        let objects = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+        let id = swept(&objects).await.findings[0].id.clone();
+        let dismiss = ["dismiss", &id, "--reason", "a course"];
+        run(&objects, &dismiss).await.expect("decided");
+        let report = swept(&objects).await;
+        let of_report = |format| list(&report, None, (format, &Zone::utc()));
+        let listed = of_report(TableFormat::Table);
+        assert!(listed.contains("\ndismissed "), "{listed}");
+        assert!(listed.contains("by ana: a course"), "{listed}");
+        assert!(!of_report(TableFormat::Csv).contains(&id));
+        run(&objects, &["reopen", &id]).await.expect("taken back");
+        let listed = run(&objects, &["list"]).await.expect("listed");
+        assert!(listed.contains("\ndue again "), "{listed}");
+        assert!(!listed.contains("by ana"), "{listed}");
+        let csv = run(&objects, &["list", "--format", "csv"]).await;
+        let csv = csv.expect("listed");
+        let mut rows = csv.lines().filter(|line| line.contains(&id));
+        assert!(rows.any(|row| row.contains(",due,")), "{csv}");
     }
 
     #[tokio::test]

@@ -44,7 +44,7 @@ pub enum EngineSetup {
     Nextflow(Executor),
     /// Lines for the profile of Snakemake.
     Snakemake,
-    /// A line for the crontab of the controller of Slurm.
+    /// Lines for `/etc/cron.d` on the controller of Slurm.
     Slurm,
 }
 
@@ -143,6 +143,8 @@ logger:
 const SLURM: &str = "\
 # Names of jobs, for /etc/cron.d on the controller. Replace the URL by the one that `ebb sweep` reads.
 # Comments of ended jobs need AccountingStoreFlags=job_comment in slurm.conf.
+# Add the folder of sacct to PATH if it is another one.
+PATH=/usr/local/bin:/usr/bin:/bin
 */15 * * * * root SLURM_TIME_FORMAT=\\%s sacct -D -a --parsable2 --starttime=now-1hour --format=JobID,JobIDRaw,State,Elapsed,Start,End,ReqMem,ReqCPUS,AllocCPUS,NNodes,WorkDir,JobName,Comment | ebb names push - --lake s3://bucket/ebb
 ";
 
@@ -179,6 +181,15 @@ mod tests {
         check("step-names.md", NEXTFLOW_ON_SLURM);
         check("slurm.md", SLURM);
         check("step-names.md", SNAKEMAKE);
+    }
+
+    #[test]
+    fn cron_finds_ebb_where_the_installer_puts_it() {
+        let lines = SLURM.lines().filter(|line| !line.starts_with('#'));
+        let lines: Vec<&str> = lines.collect();
+        assert_eq!(lines[0], "PATH=/usr/local/bin:/usr/bin:/bin");
+        assert!(lines[1].starts_with("*/15 * * * * root "), "{lines:?}");
+        assert_eq!(lines.len(), 2);
     }
 
     #[test]

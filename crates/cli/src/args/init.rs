@@ -105,7 +105,7 @@ pub(crate) enum SetupEngine {
     Nextflow,
     /// Lines for a profile of Snakemake
     Snakemake,
-    /// A line for /etc/cron.d on the controller of Slurm
+    /// Lines for /etc/cron.d on the controller of Slurm
     Slurm,
 }
 

@@ -1,11 +1,12 @@
 //! The days of a month: those of the report, and closed ones from the lake of the deployment.
 
+#[cfg(feature = "sweep")]
+mod lake_rows;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
-use anyhow::Result;
 use ebb_model::cost_record::CostRecord;
 use ebb_model::report::Report;
 use ebb_model::report::cost_table::CostMonth;
@@ -14,7 +15,11 @@ use ebb_telemetry::safe_text::one_line;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::deployment::{Source, Target};
+#[cfg(feature = "sweep")]
+use self::lake_rows::read_lake;
+use crate::deployment::Source;
+#[cfg(not(feature = "sweep"))]
+use crate::deployment::Target;
 
 /// The most ranges of missing days that a note names.
 const MAX_RANGES: usize = 5;
@@ -44,15 +49,15 @@ pub(super) fn with_lake(
 ) -> MonthDays {
     let days = report.costs.days.iter();
     let reached = reached(days.map(|day| day.day.as_str()), report, part);
-    let (rows, remedy) = match source {
-        Source::Deployment(target) => match read_lake(target, part.month) {
-            Ok(rows) => (rows, "Neither the report nor the lake has them.".to_owned()),
+    let (LakeRows { rows, cut }, remedy) = match source {
+        Source::Deployment(target) => match read_lake(target, part) {
+            Ok(read) => (read, "Neither the report nor the lake has them.".to_owned()),
             Err(error) => {
                 let why = one_line(&format!("{error:#}"));
-                (Vec::new(), format!("The lake was not read: {why}"))
+                (LakeRows::default(), format!("The lake was not read: {why}"))
             }
         },
-        _ => (Vec::new(), USE_LAKE.to_owned()),
+        _ => (LakeRows::default(), USE_LAKE.to_owned()),
     };
     let mut of_lake = report.costs.add_lake_days(&mut report.ledger, &rows);
     if rows.iter().any(|row| row.origin == Origin::Simulated) {
@@ -63,7 +68,12 @@ pub(super) fn with_lake(
         of_lake.retain(|day| is_through(day, through));
     }
     let days = report.costs.days.iter().map(|day| day.day.as_str());
-    let notes = missing(part.month, reached, days.collect(), &remedy);
+    let mut known: BTreeSet<&str> = days.collect();
+    let cut = cut.iter().map(Date::to_string);
+    let cut: Vec<String> = cut.filter(|day| !known.contains(day.as_str())).collect();
+    known.extend(cut.iter().map(String::as_str));
+    let mut notes = missing(part.month, reached, known, &remedy);
+    notes.extend(too_many_rows(&cut));
     MonthDays { of_lake, notes }
 }
 
@@ -142,21 +152,23 @@ fn missing(month: &CostMonth, reached: Date, known: BTreeSet<&str>, remedy: &str
     )]
 }
 
-/// The rows of the month in the lake of a deployment, with all evaluations.
-#[cfg(feature = "sweep")]
-fn read_lake(target: &Target, month: &CostMonth) -> Result<Vec<CostRecord>> {
-    let Some(first) = month.first_day() else {
-        return Ok(Vec::new());
-    };
-    let rows = async {
-        let lake = crate::lake::open_lake(target).await?;
-        let window = lake.costs_between(first, first.last_of_month()).await?;
-        anyhow::Ok(window.rows)
-    };
-    crate::runtime::runtime()?.block_on(rows)
+/// A sentence about days that are not shown although the lake has them; none without such days.
+fn too_many_rows(days: &[String]) -> Option<String> {
+    let days = (!days.is_empty()).then(|| days.join(", "))?;
+    Some(format!(
+        "These days have too many rows in the lake: {days}."
+    ))
+}
+
+/// Rows of the lake, of the newest evaluation of each day.
+#[derive(Debug, Default)]
+struct LakeRows {
+    rows: Vec<CostRecord>,
+    /// Days with more rows than one read returns. Rows of the newest evaluation may be missing.
+    cut: BTreeSet<Date>,
 }
 
 #[cfg(not(feature = "sweep"))]
-fn read_lake(_: &Target, _: &CostMonth) -> Result<Vec<CostRecord>> {
+fn read_lake(_: &Target, _: MonthPart<'_>) -> anyhow::Result<LakeRows> {
     anyhow::bail!("this program was built without the lake")
 }

@@ -171,15 +171,17 @@ async fn query(args: &LakeQueryArgs) -> Result<String> {
 }
 
 /// The columns of a table that a query may read, by the names in its text. More than it reads are
-/// harmless, and a name that is left out cannot occur in the query. `None` without the table.
+/// harmless. `None` without the table.
 fn needed(sql: &str, table: Table, columns: &[StoredColumn]) -> Option<TableColumns> {
     let sql = sql.to_lowercase();
     if !sql.contains(table.name()) {
         return None;
     }
-    // `COUNT(*)` reads no column; any other asterisk may stand for all.
+    // `COUNT(*)` reads no column; any other asterisk may stand for all. `NATURAL JOIN` compares columns
+    // that it does not name.
     let without_space: String = sql.chars().filter(|c| !c.is_whitespace()).collect();
-    let is_all = without_space.replace("count(*)", "").contains('*');
+    let has_asterisk = without_space.replace("count(*)", "").contains('*');
+    let is_all = has_asterisk || sql.contains("natural");
     let names = columns.iter().map(|column| column.name.clone());
     let names = names.filter(|name| is_all || sql.contains(&name.to_lowercase()));
     let columns = names.collect();
@@ -356,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_reads_the_columns_that_it_names() {
+    fn a_query_reads_the_columns_that_it_names_or_compares() {
         let columns: Vec<StoredColumn> = ["node", "cpu_ns", "detail"]
             .map(|name| StoredColumn {
                 name: name.to_owned(),
@@ -377,6 +379,10 @@ mod tests {
         check("SELECT * FROM steps", Some(&["cpu_ns", "detail", "node"]));
         check(
             "SELECT 2 * cpu_ns FROM steps",
+            Some(&["cpu_ns", "detail", "node"]),
+        );
+        check(
+            "SELECT COUNT(*) FROM heartbeats Natural Join steps",
             Some(&["cpu_ns", "detail", "node"]),
         );
         check("SELECT node FROM heartbeats", None);

@@ -134,6 +134,23 @@ mod tests {
         assert_eq!(all.findings.keys().collect::<Vec<_>>(), ["a", "b"]);
     }
 
+    #[cfg(feature = "stores")]
+    #[tokio::test]
+    async fn five_who_decide_at_once_in_a_folder_all_hold() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("file://{}", folder.path().display());
+        let objects = crate::store::StoreObjects::open(&url).expect("a place");
+        let objects = &objects;
+        let all = ["a", "b", "c", "d", "e"].map(|id| async move {
+            let decide = |all: &mut Decisions| all.decide(id, dismissal("ana"));
+            change(objects, decide).await.expect("decided");
+        });
+        futures::future::join_all(all).await;
+        let all = load(objects).await.expect("read");
+        let ids: Vec<_> = all.findings.keys().collect();
+        assert_eq!(ids, ["a", "b", "c", "d", "e"]);
+    }
+
     #[tokio::test]
     async fn none_is_no_error_and_another_programs_is_left_alone() {
         let bucket = bucket();

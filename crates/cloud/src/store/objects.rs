@@ -2,11 +2,11 @@
 //! so this module adds them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Metadata;
+use std::fs::{File, Metadata, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -27,6 +27,13 @@ use crate::ports::{
 
 /// The suffix of the file with the metadata of an object in a directory.
 const METADATA: &str = ".metadata.json";
+
+/// Maximum number of attempts to take the lock of a directory: two seconds. A writer holds it for the
+/// time of one small file.
+const LOCK_ATTEMPTS: u32 = 200;
+
+/// The time between two attempts to take the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The objects of a store.
 #[derive(Debug, Clone)]
@@ -143,8 +150,7 @@ impl StoreObjects {
                 folder.root().display()
             )),
         };
-        let lock = lock_file(folder.root()).map_err(io)?;
-        lock.try_lock().map_err(|_| conflict())?;
+        let lock = wait_for_lock(folder).await.map_err(io)?;
         let there = match folder.open(key).and_then(|file| file.metadata()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(conflict()),
             there => there.map_err(folder_error("put", key))?,
@@ -153,7 +159,10 @@ impl StoreObjects {
             return Err(conflict());
         }
         let done = self.store.put(path, payload).await;
-        done.map_err(|error| failed("put", key, &error))
+        let done = done.map_err(|error| failed("put", key, &error))?;
+        self.give_to_owner(key)?;
+        drop(lock);
+        Ok(done)
     }
 
     async fn get_in_folder(
@@ -265,8 +274,16 @@ impl StoreObjects {
         let path = self.path("put", &metadata_key)?;
         let json = serde_json::json!(metadata).to_string();
         let done = self.store.put(&path, json.into()).await;
-        done.map(drop)
-            .map_err(|error| failed("put", &metadata_key, &error))
+        done.map_err(|error| failed("put", &metadata_key, &error))?;
+        self.give_to_owner(&metadata_key)
+    }
+
+    /// Gives a file that root wrote in a directory to the owner of the directory.
+    fn give_to_owner(&self, key: &str) -> CloudResult<()> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        folder.give_to_owner(key).map_err(folder_error("put", key))
     }
 }
 
@@ -315,11 +332,7 @@ impl Objects for StoreObjects {
         };
         let done = self.store.put_opts(&path, payload, options).await;
         let done = done.map_err(|error| failed("put", key, &error))?;
-        if let Some(folder) = &self.folder {
-            folder
-                .give_to_owner(key)
-                .map_err(folder_error("put", key))?;
-        }
+        self.give_to_owner(key)?;
         Ok(etag(done.into()))
     }
 
@@ -384,6 +397,25 @@ impl Objects for StoreObjects {
             skipped: keys.skipped.values().sum(),
         }
     }
+}
+
+/// Takes the lock of a directory. It blocks no thread while it waits.
+///
+/// # Errors
+/// Also if another process holds the lock for two seconds.
+async fn wait_for_lock(folder: &Folder) -> io::Result<File> {
+    let lock = lock_file(folder.root())?;
+    for _ in 0..LOCK_ATTEMPTS {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_PAUSE).await,
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "another process holds the lock",
+    ))
 }
 
 fn folder_error(operation: &str, key: &str) -> impl Fn(io::Error) -> CloudError {
@@ -563,6 +595,57 @@ mod tests {
             matches!(nowhere, Err(CloudError::Conflict { .. })),
             "{nowhere:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_replacement_waits_for_the_lock_of_another_writer() {
+        let (folder, objects) = in_folder();
+        let written = objects.put("a/1", b"1".to_vec(), put_if(PutIf::Absent));
+        let first = written.await.expect("written");
+        let lock = lock_file(&folder.path().join("ebb")).expect("a lock");
+        lock.lock().expect("free");
+        let replaced = objects.put("a/1", b"2".to_vec(), put_if(PutIf::Matches(first)));
+        let other = async move {
+            tokio::time::sleep(LOCK_PAUSE * 3).await;
+            drop(lock);
+        };
+        let (replaced, ()) = tokio::join!(replaced, other);
+        replaced.expect("the other writer ended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_stays_taken_is_an_error_and_no_conflict() {
+        let (_folder, objects) = in_folder();
+        let folder = objects.folder.as_ref().expect("a folder");
+        let lock = lock_file(folder.root()).expect("a lock");
+        lock.lock().expect("free");
+        let error = wait_for_lock(folder).await.expect_err("taken");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn files_that_root_writes_or_replaces_belong_to_the_owner_of_the_folder() {
+        const NOBODY: u32 = 65_534;
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can give files away");
+            return;
+        }
+        let (folder, objects) = in_folder();
+        let root = folder.path().join("ebb");
+        std::os::unix::fs::chown(&root, Some(NOBODY), Some(NOBODY)).expect("given");
+        let put = async |condition| {
+            let options = PutOptions {
+                metadata: BTreeMap::from([("reason".to_owned(), "no message".to_owned())]),
+                ..put_if(condition)
+            };
+            objects.put("dead/v1/1", b"1".to_vec(), options).await
+        };
+        let first = put(PutIf::Absent).await.expect("written");
+        put(PutIf::Matches(first)).await.expect("replaced");
+        for key in ["dead", "dead/v1", "dead/v1/1", "dead/v1/1.metadata.json"] {
+            let found = std::fs::metadata(root.join(key)).expect("there");
+            assert_eq!((found.uid(), found.gid()), (NOBODY, NOBODY), "{key}");
+        }
     }
 
     #[tokio::test]

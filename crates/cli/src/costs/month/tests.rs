@@ -41,6 +41,16 @@ fn missing_days_are_named_with_the_remedy() {
 }
 
 #[test]
+fn days_with_too_many_rows_are_named() {
+    assert_eq!(too_many_rows(&[]), None);
+    let days = ["2026-11-03", "2026-11-07"].map(str::to_owned);
+    assert_eq!(
+        too_many_rows(&days).as_deref(),
+        Some("These days have too many rows in the lake: 2026-11-03, 2026-11-07.")
+    );
+}
+
+#[test]
 fn a_part_of_a_month_ends_with_its_last_day() {
     let (mut report, _) = crate::tune::of_demo(0).expect("the demo");
     let last = report.costs.days.last().expect("days").day.clone();
