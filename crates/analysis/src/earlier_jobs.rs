@@ -1,5 +1,5 @@
-//! Chooses the Batch jobs that sweeps remember. The inventory has a job for a day after its end, but
-//! finished tasks are read for two weeks, and the cost of a day changes until its bill is complete.
+//! Chooses the Batch jobs that sweeps remember. The inventory has a job for a day after its end.
+//! Finished tasks are read for two weeks, and the cost of a day changes until its bill is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -285,7 +285,7 @@ const ITERATOR_WITHOUT_STACKS: &str = "each_task_plain";
 const MAX_BYTES: u64 = 8 << 20;
 
 /// Bytes of the ring buffer `events` in `ebpf/ring.h`. A drain that takes fewer could leave an event
-/// until a scan after the next one, and the process would be gone and then counted again.
+/// until a scan after the next one. The process would be gone then, and counted again.
 const RING_BYTES: usize = 1 << 20;
 
 /// Bytes that a record takes in the ring buffer.

@@ -64,7 +64,7 @@ pub(super) fn with_lake(
         report.origin = Origin::Simulated;
     }
     if let Some(through) = part.through {
-        cut(report, through);
+        end_at(report, through);
         of_lake.retain(|day| is_through(day, through));
     }
     let days = report.costs.days.iter().map(|day| day.day.as_str());
@@ -82,7 +82,7 @@ pub(super) fn of_report(report: &mut Report, part: MonthPart<'_>) -> MonthDays {
     let days = report.ledger.iter();
     let reached = reached(days.map(|day| day.day.as_str()), report, part);
     if let Some(through) = part.through {
-        cut(report, through);
+        end_at(report, through);
     }
     let days = report.ledger.iter().map(|day| day.day.as_str());
     let remedy = "Only reports have the tags of the bill, for at most 14 days.";
@@ -110,7 +110,7 @@ fn is_through(day: &str, through: Date) -> bool {
     day.parse::<Date>().is_ok_and(|day| day <= through)
 }
 
-fn cut(report: &mut Report, through: Date) {
+fn end_at(report: &mut Report, through: Date) {
     report.ledger.retain(|day| is_through(&day.day, through));
     let costs = &mut report.costs;
     costs.days.retain(|day| is_through(&day.day, through));

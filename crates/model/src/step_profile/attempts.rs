@@ -1,5 +1,5 @@
 //! Which attempts of one name belong to one task. Several tasks of a step may have the same name, such
-//! as the intervals of one sample, so each failed attempt has at most one retry.
+//! as the intervals of one sample. So each failed attempt has at most one retry.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

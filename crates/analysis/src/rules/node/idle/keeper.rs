@@ -122,8 +122,8 @@ pub(crate) fn patience(
     match keeper {
         Some(KeptAliveBy::DaemonTasks(tasks)) if may_miss_jobs(facts, instance) => {
             Patience::Meant(format!(
-                "{tasks} ECS tasks run on it, and they may belong to jobs of AWS Batch, because the \
-                 jobs of its region could not all be read"
+                "{tasks} ECS tasks run on it. They may belong to jobs of AWS Batch: the jobs of its \
+                 region could not all be read"
             ))
         }
         Some(KeptAliveBy::DaemonTasks(_)) => Patience::For(least_patience(facts)),
