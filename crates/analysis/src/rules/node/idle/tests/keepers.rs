@@ -144,7 +144,7 @@ fn a_node_with_tasks_is_not_idle_while_its_jobs_could_not_all_be_read() {
             "'{text}' should begin with '{expect}'"
         );
     };
-    let unknown = "2 ECS tasks run on it, and they may belong to jobs";
+    let unknown = "2 ECS tasks run on it. They may belong to jobs";
     check("us-east-1: batch:ListJobs", unknown);
     check("us-east-1: batch:DescribeJobs", unknown);
     let held = "2 ECS tasks outside AWS Batch prevent its scale-in";
