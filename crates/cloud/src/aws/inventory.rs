@@ -88,11 +88,8 @@ impl InventorySource for AwsInventory {
         {
             return Err(error.clone());
         }
-        let clusters: BTreeSet<_> = environments
-            .found
-            .iter()
-            .filter_map(|environment| environment.cluster_arn.clone())
-            .collect();
+        let clusters = environments.found.iter();
+        let clusters: BTreeSet<_> = clusters.filter_map(|e| e.cluster_arn.clone()).collect();
         let ((jobs, fronts), members, mut tasks, fargate, (opinions, errors)) = tokio::join!(
             jobs_and_fronts(&clients, &queues.found),
             ecs::container_instances(&clients, clusters.clone()),

@@ -67,6 +67,8 @@ fn retain_newest(rows: &mut Vec<CostRecord>) {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
+
     use ebb_model::cost_record::CostUse;
     use ebb_telemetry::money::Usd;
     use ebb_telemetry::origin::Origin;
@@ -100,7 +102,7 @@ mod tests {
         let mut rows: Vec<CostRecord> = rows
             .filter(|row| from <= row.day && row.day <= to)
             .collect();
-        rows.sort_by(|a, b| (b.day, b.evaluated_at).cmp(&(a.day, a.evaluated_at)));
+        rows.sort_by_key(|row| Reverse((row.day, row.evaluated_at)));
         let left_out = rows.len().saturating_sub(4) as u64;
         rows.truncate(4);
         Window { rows, left_out }
