@@ -25,8 +25,8 @@ struct disk {
 };
 
 /*
- * Bytes and calls of the ended threads of a process. The kernel's own sum,
- * signal->ioac, also includes reaped children and so would count them twice.
+ * Bytes and calls of the ended threads of a process, without its leader. The kernel's
+ * own sum, signal->ioac, also includes reaped children and so would count them twice.
  *
  * The entry exists until the process is released. Nothing displaces it: any user can
  * have many processes. There is one for each process that the user half knows at most.
@@ -189,50 +189,65 @@ static __always_inline struct process process_of(struct task_struct *leader)
 	return process;
 }
 
-static __always_inline struct disk disk_of_account(struct task_io_accounting *account)
+static __always_inline struct disk disk_of(struct task_struct *task)
 {
 	struct disk disk = {};
 
 	if (bpf_core_field_exists(struct task_io_accounting, read_bytes)) {
-		disk.read_bytes = account->read_bytes;
-		disk.write_bytes = account->write_bytes;
-		disk.syscall_read_bytes = account->rchar;
-		disk.syscall_write_bytes = account->wchar;
-		disk.read_calls = account->syscr;
-		disk.write_calls = account->syscw;
+		disk.read_bytes = task->ioac.read_bytes;
+		disk.write_bytes = task->ioac.write_bytes;
+		disk.syscall_read_bytes = task->ioac.rchar;
+		disk.syscall_write_bytes = task->ioac.wchar;
+		disk.read_calls = task->ioac.syscr;
+		disk.write_calls = task->ioac.syscw;
 	}
 	return disk;
-}
-
-static __always_inline struct disk disk_of(struct task_struct *task)
-{
-	return disk_of_account(&task->ioac);
 }
 
 /*
  * Most processes never have a second thread; they have no entry in ended_threads.
  * The kernel adds the run time of a thread to its process when it releases the
- * thread. For an ending process it has added nothing yet, and for a released process
- * only the run time of the leader, leader_added.
+ * thread. For an ending process it has added nothing yet.
  */
-static __always_inline bool had_one_thread(struct task_struct *leader, __u64 leader_added)
+static __always_inline bool had_one_thread(struct task_struct *leader)
 {
 	struct signal_struct *signal = leader->signal;
 
-	return signal->nr_threads <= 1 && signal->sum_sched_runtime == leader_added;
+	return signal->nr_threads <= 1 && !signal->sum_sched_runtime;
 }
 
-static __always_inline bool has_disk(const struct disk *disk)
+/*
+ * Whether the sum of ended threads contains a task that ends. It contains a leader only
+ * if another thread executes a program: that thread is the leader afterwards.
+ */
+static __always_inline bool is_in_ended(struct task_struct *task, struct task_struct *leader)
 {
-	/* Mapped pages cause bytes without calls; polling causes calls without bytes. */
-	return disk->read_bytes | disk->write_bytes | disk->read_calls | disk->write_calls;
+	struct signal_struct *signal = leader->signal;
+
+	if (task != leader)
+		return 1;
+	if (bpf_core_field_exists(struct signal_struct, group_exec_task))
+		return signal->group_exec_task != 0;
+	return ((struct signal_struct___old *)signal)->group_exit_task != 0;
+}
+
+static __always_inline void add_disk(struct disk *disk, const struct disk *more)
+{
+	disk->read_bytes += more->read_bytes;
+	disk->write_bytes += more->write_bytes;
+	disk->syscall_read_bytes += more->syscall_read_bytes;
+	disk->syscall_write_bytes += more->syscall_write_bytes;
+	disk->read_calls += more->read_calls;
+	disk->write_calls += more->write_calls;
 }
 
 static __always_inline void keep_disk_of_ended(struct task_struct *task, struct task_struct *leader)
 {
 	struct disk disk = disk_of(task);
 
-	if (!has_disk(&disk) || (task == leader && had_one_thread(leader, 0)))
+	/* Mapped pages cause bytes without calls; polling causes calls without bytes. */
+	if (!(disk.read_bytes | disk.write_bytes | disk.read_calls | disk.write_calls) ||
+	    !is_in_ended(task, leader))
 		return;
 	struct process process = process_of(leader);
 	struct disk none = {};
@@ -253,22 +268,32 @@ static __always_inline void keep_disk_of_ended(struct task_struct *task, struct 
 }
 
 /* The totals of a process after all its threads ended. */
-static __always_inline struct disk disk_of_ended(struct task_struct *leader, bool one_thread)
+static __always_inline struct disk disk_of_ended(struct task_struct *leader, bool has_ended_threads)
 {
 	struct process process = process_of(leader);
-	struct disk *sum = one_thread ? 0 : bpf_map_lookup_elem(&ended_threads, &process);
+	struct disk *sum = has_ended_threads ? bpf_map_lookup_elem(&ended_threads, &process) : 0;
 	struct disk disk = disk_of(leader);
 
-	/* The verifier refuses one load that serves both pointers. */
-	barrier_var(disk.read_bytes);
-	barrier_var(disk.write_bytes);
-	barrier_var(disk.syscall_read_bytes);
-	barrier_var(disk.syscall_write_bytes);
-	barrier_var(disk.read_calls);
-	barrier_var(disk.write_calls);
 	if (sum)
-		disk = *sum;
+		add_disk(&disk, sum);
 	return disk;
+}
+
+/*
+ * Whether a released process may have an entry in ended_threads. The kernel has added
+ * the bytes and calls of each thread and of its reaped children to those of the process.
+ * If they are those of the leader, no other thread made an entry.
+ */
+static __always_inline bool may_have_ended_threads(struct task_struct *leader)
+{
+	struct signal_struct *signal = leader->signal;
+
+	if (!bpf_core_field_exists(struct task_io_accounting, read_bytes))
+		return 0;
+	return (signal->ioac.read_bytes ^ leader->ioac.read_bytes) |
+	       (signal->ioac.write_bytes ^ leader->ioac.write_bytes) |
+	       (signal->ioac.syscr ^ leader->ioac.syscr) |
+	       (signal->ioac.syscw ^ leader->ioac.syscw);
 }
 
 static __always_inline void add_syscall_io(struct ebb_task_counters *counters, const struct disk *disk)
@@ -277,20 +302,6 @@ static __always_inline void add_syscall_io(struct ebb_task_counters *counters, c
 	counters->syscall_write_bytes += disk->syscall_write_bytes;
 	counters->read_calls += disk->read_calls;
 	counters->write_calls += disk->write_calls;
-}
-
-/*
- * The process is released. The kernel has added the bytes and calls of each thread to
- * those of the process. If there are none, no thread made an entry. The run time does
- * not prove that: the scheduler may not have counted that of a short thread.
- */
-static __always_inline void forget_ended(struct task_struct *leader)
-{
-	struct process process = process_of(leader);
-	struct disk disk = disk_of_account(&leader->signal->ioac);
-
-	if (has_disk(&disk))
-		bpf_map_delete_elem(&ended_threads, &process);
 }
 
 /* CPU time of the ended threads, and the exit code of the process. */
