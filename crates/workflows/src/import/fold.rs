@@ -405,10 +405,13 @@ impl Fold {
     }
 }
 
-/// Keeps the first attempt of a task and those with the greatest needs, [`LARGEST_OLDER`] in all.
+/// Keeps the first and the last attempt of a task and those with the greatest needs, [`LARGEST_OLDER`]
+/// in all. The last one shows what was enough.
 fn cut(mut task: Vec<Attempt>) -> Vec<Attempt> {
     if task.len() > LARGEST_OLDER {
-        task.sort_by_key(|one| (one.number > 1, Reverse(one.greatest_need())));
+        let last = task.iter().map(|one| one.number).max().unwrap_or(0);
+        let is_between = |one: &Attempt| one.number > 1 && one.number < last;
+        task.sort_by_key(|one| (is_between(one), Reverse(one.greatest_need())));
         task.truncate(LARGEST_OLDER);
     }
     task
@@ -641,7 +644,7 @@ impl StepRecords {
     }
 
     /// Keeps at most [`MAX_RUNS`] attempts: those of the newest tasks, and of the others those with the
-    /// greatest needs. All attempts of a task stay or go together, because a retry alone would count as a
+    /// greatest needs. The attempts of a task stay or go together, because a retry alone would count as a
     /// first attempt with its larger request. The age of a task is that of its first attempt; otherwise tasks
     /// with late retries would displace those without.
     fn forget(&mut self) {
