@@ -135,7 +135,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		return 0;
 	fill_head(&record->head, EBB_EXIT, leader);
 	record->head.at_ns = bpf_ktime_get_boot_ns();
-	struct disk disk = disk_of_ended(leader, !had_one_thread(leader));
+	struct disk disk = disk_of_ended(leader, had_one_thread(leader, 0));
 
 	fill_totals(record, leader, &disk);
 	record->cpu_ns += task->se.sum_exec_runtime;
@@ -164,12 +164,12 @@ int BPF_PROG(on_free, struct task_struct *task)
 {
 	if (!is_leader(task) || is_kernel_thread(task))
 		return 0;
-	bool has_ended_threads = may_have_ended_threads(task);
+	bool one_thread = had_one_thread(task, task->se.sum_exec_runtime);
 	struct ebb_reap *record = reserve(EBB_REAP, sizeof(*record));
 	if (!record)
 		goto forget;
 	struct signal_struct *signal = task->signal;
-	struct disk disk = disk_of_ended(task, has_ended_threads);
+	struct disk disk = disk_of_ended(task, one_thread);
 
 	record->kind = EBB_REAP;
 	record->flags = bpf_core_field_exists(struct task_io_accounting, read_bytes) ? EBB_HAS_IO : 0;
@@ -187,7 +187,7 @@ int BPF_PROG(on_free, struct task_struct *task)
 	submit(record);
 forget:
 	/* Also without a record, or the entry would stay. */
-	if (has_ended_threads) {
+	if (may_have_ended_threads(task, one_thread)) {
 		struct process process = process_of(task);
 
 		bpf_map_delete_elem(&ended_threads, &process);
@@ -278,7 +278,7 @@ static __always_inline void write_task(struct seq_file *seq, struct task_struct 
 	record.uid = task->cred->uid.val;
 	record.cpu_ns = task->se.sum_exec_runtime;
 	/* on_exit adds the bytes of an ending thread to ended_threads. */
-	if (!(task->flags & PF_EXITING) || !is_in_ended(task, task->group_leader)) {
+	if (!(task->flags & PF_EXITING)) {
 		struct disk disk = disk_of(task);
 
 		record.read_bytes = disk.read_bytes;

@@ -69,7 +69,7 @@ static __always_inline bool is_unchanged(struct task_struct *task, struct idle_t
 static __always_inline __u64 switches_of(struct task_struct *task)
 {
 	if (state_of(task) & (EBB_ON_CPU | EBB_RUNNABLE) || task->exit_state ||
-	    (is_leader(task) && !had_one_thread(task)))
+	    (is_leader(task) && !had_one_thread(task, 0)))
 		return 0;
 	return task->nvcsw + task->nivcsw;
 }

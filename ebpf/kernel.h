@@ -54,7 +54,6 @@ enum bpf_map_type {
 enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
-	BPF_F_NO_PREALLOC = 1,
 };
 
 enum {
@@ -158,8 +157,6 @@ struct task_delay_info {
 	__u64 blkio_delay;
 };
 
-struct task_struct;
-
 struct signal_struct {
 	__u64 utime;
 	__u64 stime;
@@ -169,17 +166,11 @@ struct signal_struct {
 	unsigned long maj_flt;
 	atomic_t live;
 	int nr_threads;
-	struct task_struct *group_exec_task;
 	int group_exit_code;
 	unsigned int flags;
 	unsigned long long sum_sched_runtime;
 	unsigned long maxrss;
 	struct task_io_accounting ioac;
-};
-
-/* Up to Linux 5.16. */
-struct signal_struct___old {
-	struct task_struct *group_exit_task;
 };
 
 struct qstr {

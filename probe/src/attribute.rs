@@ -138,12 +138,29 @@ pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
 fn may_be_daemon(facts: &Facts<'_>) -> bool {
     const OPEN_LOGINS: [&str; 4] = ["cron", "crond", "login", "systemd"];
     if !facts.cgroup.is_some_and(path::is_of_login) {
-        return facts.user.is_none_or(is_system_user);
+        return facts.user.is_none_or(is_system_user)
+            || is_in_service_of_its_name(facts)
+            || facts.cgroup.is_some_and(path::is_of_system_container);
     }
     let opens_logins = facts.program.starts_with("sshd")
         || facts.program.starts_with("systemd-")
         || OPEN_LOGINS.contains(&facts.program);
     opens_logins && (facts.user.is_none_or(|user| user == 0) || is_manager_of_user(facts))
+}
+
+/// Whether it runs in the service of systemd with its own name. Only root creates such a service, and
+/// some agents have an ordinary user.
+fn is_in_service_of_its_name(facts: &Facts<'_>) -> bool {
+    /// The kernel keeps so much of the name of a program.
+    const NAME_BYTES: usize = 15;
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    facts
+        .cgroup
+        .and_then(path::system_service)
+        .is_some_and(|name| {
+            let name = name.bytes().take(NAME_BYTES).map(plain);
+            name.eq(facts.program.bytes().map(plain))
+        })
 }
 
 /// Whether this is the systemd of a user, which the systemd of the node starts. Processes that lose
@@ -607,6 +624,23 @@ mod tests {
         check("otelcol", Some(61_184));
         check("node_exporter", Some(65_534));
         check("vector", None);
+    }
+
+    #[test]
+    fn an_agent_with_an_ordinary_user_is_background_in_the_service_of_its_name() {
+        let check = |program: &str, service: &str, expect: bool| {
+            let cgroup = format!("/system.slice/{service}");
+            let got = is_background(program, &cgroup, Some(1_001), 1);
+            assert_eq!(got, expect, "{program} in {service}");
+        };
+        check("node_exporter", "node_exporter.service", true);
+        check("node_exporter", "node-exporter.service", true);
+        check("prometheus-node", "prometheus-node-exporter.service", true);
+        check("vector", "cron.service", false);
+        check("vector", "vector.service.d", false);
+        // The users of an unprivileged container have other ids on the node.
+        let in_container = "/lxc.payload.db/system.slice/cron.service";
+        assert!(is_background("cron", in_container, Some(100_000), 1));
     }
 
     #[test]

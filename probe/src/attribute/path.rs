@@ -46,6 +46,20 @@ pub fn is_of_login(path: &str) -> bool {
     path.starts_with("/user.slice/user-")
 }
 
+/// The name of the service of the node that this cgroup belongs to, without `.service`.
+pub fn system_service(path: &str) -> Option<&str> {
+    let (service, _) = path
+        .strip_prefix("/system.slice/")
+        .map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
+    service.strip_suffix(".service")
+}
+
+/// Whether this cgroup belongs to a container that runs a whole system, such as those of LXC and
+/// `systemd-nspawn`. Their users can have other ids on the node.
+pub fn is_of_system_container(path: &str) -> bool {
+    path.starts_with("/lxc") || path.starts_with("/machine.slice/")
+}
+
 /// Whether a user may have made this cgroup.
 pub fn is_of_user(path: &str) -> bool {
     Segments::new(path).is_of_user()

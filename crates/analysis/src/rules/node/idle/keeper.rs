@@ -73,6 +73,8 @@ fn by_step(id: &NodeId, node: &NodeState) -> Option<KeptAliveBy> {
             let name = &step.usage.name;
             let keeper = KeptAliveBy::step(name);
             match step.usage.id.kind {
+                // The services of a user go on after the logout if the user lingers.
+                StepKind::Session if step.usage.id.key.starts_with("user-") => None,
                 StepKind::Session => Some(KeptAliveBy::Login(name.clone())),
                 // Every machine has services and process trees; of these only a notebook is a
                 // cause.
