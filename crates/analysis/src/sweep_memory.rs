@@ -9,6 +9,7 @@ use ebb_telemetry::identity::NodeId;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
+use crate::rules::batch::lost_agent::may_be_hidden;
 use crate::rules::batch::orphan_container::jobless;
 
 /// Maximum number of addresses that are remembered without being listed: one account may refuse for
@@ -17,13 +18,6 @@ const MAX_UNLISTED_ADDRESSES: usize = 10_000;
 
 /// The call that lists addresses.
 const ADDRESSES: [&str; 1] = ["ec2:DescribeAddresses"];
-
-/// The calls that list the workers of AWS Batch.
-const WORKERS: [&str; 3] = [
-    "batch:DescribeComputeEnvironments",
-    "ecs:DescribeContainerInstances",
-    "ecs:ListContainerInstances",
-];
 
 /// Memory after a sweep; `facts` contain the memory of the previous sweep.
 pub fn next_memory(facts: &Facts<'_>) -> Memory {
@@ -80,15 +74,10 @@ fn hidden_addresses<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (String, Time
 
 /// Workers with a disconnected agent in earlier sweeps that a failed call may hide.
 fn hidden_workers<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (NodeId, Timestamp)> + use<'a> {
-    let inventory = facts.inventory;
+    let facts = *facts;
     let is_hidden = move |node: &NodeId| {
-        let instance = inventory.instances.get(node);
-        instance.is_some_and(|instance| {
-            let (account, region) = (instance.account.as_ref(), instance.region.as_str());
-            let mut gaps = inventory.gaps.iter();
-            inventory.batch.container_instances.on(node).is_none()
-                && gaps.any(|gap| gap.may_hide_from(account, region, &WORKERS))
-        })
+        let instance = facts.instance(node);
+        instance.is_some_and(|instance| may_be_hidden(&facts, instance))
     };
     let before = facts.memory.disconnected_since.iter();
     before

@@ -9,6 +9,7 @@ use ebb_model::finding::evidence::batch::Stuck;
 use ebb_model::inventory::batch::JobQueue;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::batch::task::{Health, Task, TaskFamily};
+use ebb_model::inventory::instance::InstanceState;
 use ebb_model::metric_series::MetricPoint;
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::Region;
@@ -359,6 +360,27 @@ fn a_sweep_that_cannot_read_the_workers_keeps_the_time_of_a_disconnected_agent()
     world.inventory.gaps.clear();
     let left = next_memory(&world.facts());
     assert!(left.disconnected_since.is_empty());
+}
+
+#[test]
+fn a_worker_is_unread_only_if_it_runs_and_a_failed_call_may_hide_it() {
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(2, 4));
+    world.memory.disconnected_since.insert(node(1), at(0));
+    world.inventory.batch.container_instances = Default::default();
+    let check = |world: &World, expect: bool| {
+        let report = world.evaluate();
+        let mut reasons = report.not_evaluated.iter().map(|one| &one.reason);
+        let is_unread = reasons.any(|reason| reason.contains("this sweep could not read"));
+        assert_eq!(is_unread, expect, "{:?}", report.not_evaluated);
+    };
+    check(&world, false);
+    let refused = "us-east-1: ecs:ListContainerInstances";
+    world.inventory.gaps = vec![Gap::new(refused, "ThrottlingException")];
+    check(&world, true);
+    let mut instances = world.inventory.instances.values_mut();
+    let machine = instances.next().expect("one is listed");
+    machine.state = InstanceState::Stopped;
+    check(&world, false);
 }
 
 #[test]
