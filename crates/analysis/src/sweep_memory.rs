@@ -9,21 +9,18 @@ use ebb_telemetry::identity::NodeId;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
+use crate::rules::batch::lost_agent::may_be_hidden;
 use crate::rules::batch::orphan_container::jobless;
 
-/// Maximum number of addresses that are remembered without being listed: one account may refuse for
-/// ever, and the deleted addresses of the others would stay.
-const MAX_UNLISTED_ADDRESSES: usize = 10_000;
+/// Maximum number of addresses, and of workers, that are remembered without being listed: one account
+/// may refuse for ever, and the deleted resources of the others would stay.
+const MAX_UNLISTED: usize = 10_000;
 
 /// The call that lists addresses.
 const ADDRESSES: [&str; 1] = ["ec2:DescribeAddresses"];
 
-/// The calls that list the workers of AWS Batch.
-const WORKERS: [&str; 3] = [
-    "batch:DescribeComputeEnvironments",
-    "ecs:DescribeContainerInstances",
-    "ecs:ListContainerInstances",
-];
+/// The call that lists machines.
+const INSTANCES: [&str; 1] = ["ec2:DescribeInstances"];
 
 /// Memory after a sweep; `facts` contain the memory of the previous sweep.
 pub fn next_memory(facts: &Facts<'_>) -> Memory {
@@ -75,25 +72,25 @@ fn hidden_addresses<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (String, Time
     before
         .filter(move |(id, _)| is_hidden && !listed.contains_key(*id))
         .map(|(id, since)| (id.clone(), *since))
-        .take(MAX_UNLISTED_ADDRESSES)
+        .take(MAX_UNLISTED)
 }
 
-/// Workers with a disconnected agent in earlier sweeps that a failed call may hide.
+/// Workers with a disconnected agent in earlier sweeps that a failed call may hide. Without a listed
+/// machine, its account and region are unknown, so a gap of any region counts.
 fn hidden_workers<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (NodeId, Timestamp)> + use<'a> {
-    let inventory = facts.inventory;
-    let is_hidden = move |node: &NodeId| {
-        let instance = inventory.instances.get(node);
-        instance.is_some_and(|instance| {
-            let (account, region) = (instance.account.as_ref(), instance.region.as_str());
-            let mut gaps = inventory.gaps.iter();
-            inventory.batch.container_instances.on(node).is_none()
-                && gaps.any(|gap| gap.may_hide_from(account, region, &WORKERS))
-        })
+    let facts = *facts;
+    let mut gaps = facts.inventory.gaps.iter();
+    let lacks_machines = gaps.any(|gap| gap.may_hide_anywhere(&INSTANCES));
+    let workers = &facts.inventory.batch.container_instances;
+    let is_hidden = move |node: &NodeId| match facts.instance(node) {
+        Some(instance) => may_be_hidden(&facts, instance),
+        None => lacks_machines && workers.on(node).is_none(),
     };
     let before = facts.memory.disconnected_since.iter();
     before
         .filter(move |(node, _)| is_hidden(node))
         .map(|(node, since)| (node.clone(), *since))
+        .take(MAX_UNLISTED)
 }
 
 fn probe_marks(facts: &Facts<'_>) -> BTreeMap<NodeId, ProbeMark> {

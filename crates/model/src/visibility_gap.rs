@@ -15,6 +15,10 @@ pub const ALL_REGIONS: &str = "all regions";
 /// The call in the scope of a gap in the whole inventory of a region.
 pub const WHOLE_INVENTORY: &str = "inventory";
 
+/// The call in the scope of a gap in a list of ended jobs that is too long. It hides no job that still
+/// runs.
+pub const ENDED_JOBS: &str = "batch:ListJobs of ended jobs";
+
 /// Prefix of the scope of a gap in the list of accounts.
 pub const ALL_ACCOUNTS: &str = "accounts of the organization";
 

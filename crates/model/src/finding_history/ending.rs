@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::inventory::Inventory;
 use crate::inventory::instance::{InstanceState, Provider};
+use crate::visibility_gap::ENDED_JOBS;
 
 /// The kind of a billed resource in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,11 +31,12 @@ pub enum Thing {
 const MACHINES: [&str; 1] = ["ec2:DescribeInstances"];
 
 /// The calls that list machines, jobs and ECS tasks.
-const MACHINES_AND_JOBS: [&str; 10] = [
+const MACHINES_AND_JOBS: [&str; 11] = [
     "batch:DescribeComputeEnvironments",
     "batch:DescribeJobQueues",
     "batch:DescribeJobs",
     "batch:ListJobs",
+    ENDED_JOBS,
     "ec2:DescribeInstances",
     "ecs:DescribeContainerInstances",
     "ecs:DescribeTasks",

@@ -8,7 +8,7 @@ use ebb_model::finding::evidence::batch::Stuck;
 use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::batch::container_instances::ContainerInstance;
 use ebb_model::inventory::batch::task::Health;
-use ebb_model::inventory::instance::Instance;
+use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_node_state::node_state::NodeState;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::HumanDuration;
@@ -22,6 +22,13 @@ use crate::rules::remedy::open_shell;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::shell;
+
+/// The calls that list the workers of AWS Batch.
+const WORKERS: [&str; 3] = [
+    "batch:DescribeComputeEnvironments",
+    "ecs:DescribeContainerInstances",
+    "ecs:ListContainerInstances",
+];
 
 /// Evaluates every worker.
 pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
@@ -37,15 +44,26 @@ pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// Workers with a disconnected agent in earlier sweeps that this sweep could not read.
 fn hidden<'a>(facts: &Facts<'a>) -> impl Iterator<Item = Verdict> + use<'a> {
-    let (workers, facts) = (&facts.inventory.batch.container_instances, *facts);
+    let (inventory, facts) = (facts.inventory, *facts);
     let known = facts.memory.disconnected_since.keys();
-    let unread = known.filter(move |node| workers.on(node).is_none());
-    unread.filter_map(move |node| {
-        let name = facts.instance(node)?.name();
+    let instances = known.filter_map(move |node| inventory.instances.get(node));
+    let unread = instances.filter(move |instance| may_be_hidden(&facts, instance));
+    unread.map(|instance| {
         let reason = "earlier sweeps found its ECS agent disconnected, and this sweep could not \
                       read the container instances of its region";
-        Some(Verdict::undetermined(KIND, node.as_str(), name, reason))
+        Verdict::undetermined(KIND, instance.id.as_str(), instance.name(), reason)
     })
+}
+
+/// Whether a running machine is not listed as a worker, and a failed call may hide it.
+pub(crate) fn may_be_hidden(facts: &Facts<'_>, instance: &Instance) -> bool {
+    let inventory = facts.inventory;
+    let workers = &inventory.batch.container_instances;
+    let (account, region) = (instance.account.as_ref(), instance.region.as_str());
+    let mut gaps = inventory.gaps.iter();
+    instance.state == InstanceState::Running
+        && workers.on(&instance.id).is_none()
+        && gaps.any(|gap| gap.may_hide_from(account, region, &WORKERS))
 }
 
 /// A worker whose container runtime fails the health check of ECS. Running tasks may continue, so

@@ -6,9 +6,11 @@ mod rows;
 use crate::explain;
 use ebb_model::finding::evidence::Evidence;
 use ebb_model::finding::evidence::batch::Stuck;
+use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::batch::JobQueue;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::batch::task::{Health, Task, TaskFamily};
+use ebb_model::inventory::instance::InstanceState;
 use ebb_model::metric_series::MetricPoint;
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::Region;
@@ -342,7 +344,9 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
 #[test]
 fn a_sweep_that_cannot_read_the_workers_keeps_the_time_of_a_disconnected_agent() {
     let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(2, 4));
-    world.watch(1, 0, 60, |_, _| ());
+    world.watch(1, 0, 60, |_, h| {
+        h.workload.cpu = Some(CpuTime::from_millis(30_000))
+    });
     world.memory.disconnected_since.insert(node(1), at(3_000));
     world.inventory.batch.container_instances = Default::default();
     let refused = "us-east-1: ecs:DescribeContainerInstances";
@@ -359,6 +363,55 @@ fn a_sweep_that_cannot_read_the_workers_keeps_the_time_of_a_disconnected_agent()
     world.inventory.gaps.clear();
     let left = next_memory(&world.facts());
     assert!(left.disconnected_since.is_empty());
+}
+
+#[test]
+fn a_refusal_that_lasts_keeps_no_quiet_node_from_the_idle_rule() {
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(2, 4));
+    world.watch(1, 0, 60, |_, _| ());
+    world.memory.disconnected_since.insert(node(1), at(0));
+    world.inventory.batch.container_instances = Default::default();
+    let refused = "us-east-1: ecs:DescribeContainerInstances";
+    world.inventory.gaps = vec![Gap::new(refused, "AccessDenied")];
+    let finding = world.verdict().expect("it is idle");
+    assert_eq!(finding.kind, FindingKind::IdleNode);
+}
+
+#[test]
+fn a_region_that_cannot_be_read_keeps_the_time_of_a_disconnected_agent() {
+    let mut world = World::default();
+    world.memory.disconnected_since.insert(node(1), at(3_000));
+    let check = |scope: &str, expect: Option<u64>| {
+        let mut world = world.clone();
+        world.inventory.gaps = vec![Gap::new(scope, "timeout")];
+        let memory = next_memory(&world.facts());
+        let since = memory.disconnected_since.get(&node(1));
+        assert_eq!(since.copied(), expect.map(at), "{scope}");
+    };
+    check("us-east-1: inventory", Some(3_000));
+    check("us-east-1: ec2:DescribeInstances", Some(3_000));
+    check("us-east-1: ecs:DescribeContainerInstances", None);
+}
+
+#[test]
+fn a_worker_is_unread_only_if_it_runs_and_a_failed_call_may_hide_it() {
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, requested(2, 4));
+    world.memory.disconnected_since.insert(node(1), at(0));
+    world.inventory.batch.container_instances = Default::default();
+    let check = |world: &World, expect: bool| {
+        let report = world.evaluate();
+        let mut reasons = report.not_evaluated.iter().map(|one| &one.reason);
+        let is_unread = reasons.any(|reason| reason.contains("this sweep could not read"));
+        assert_eq!(is_unread, expect, "{:?}", report.not_evaluated);
+    };
+    check(&world, false);
+    let refused = "us-east-1: ecs:ListContainerInstances";
+    world.inventory.gaps = vec![Gap::new(refused, "ThrottlingException")];
+    check(&world, true);
+    let mut instances = world.inventory.instances.values_mut();
+    let machine = instances.next().expect("one is listed");
+    machine.state = InstanceState::Stopped;
+    check(&world, false);
 }
 
 #[test]

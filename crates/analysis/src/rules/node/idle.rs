@@ -66,14 +66,16 @@ impl<'a> ByBatch<'a> {
 }
 
 /// Machines with a RUNNING job or a lost agent, and machines that never joined. The rule about
-/// Batch reports them; a second finding would count the same cost twice.
+/// Batch reports them; a second finding would count the same cost twice. It reports no lost agent that
+/// a failed call hides.
 fn nodes_with_batch_rule<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
     let batch = &facts.inventory.batch;
     let jobs = batch.jobs.values();
     let running = jobs.filter(|job| job.status == JobStatus::Running);
+    let lost = facts.memory.disconnected_since.keys();
     running
         .filter_map(|job| batch.node_of(job))
-        .chain(facts.memory.disconnected_since.keys())
+        .chain(lost.filter(|node| batch.container_instances.on(node).is_some()))
         .chain(crate::rules::batch::never_joined::nodes(facts).map(|instance| &instance.id))
         .collect()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_sdk_batch::types::{JobStatus as Status, JobSummary};
 use ebb_model::inventory::batch::JobQueue;
 use ebb_model::inventory::batch::job::Job;
+use ebb_model::visibility_gap::ENDED_JOBS;
 use jiff::Timestamp;
 
 use super::super::error::cloud_error;
@@ -92,6 +93,7 @@ async fn list_each(clients: &Clients, sources: Vec<Of>, now: Timestamp) -> Part<
 
 async fn list_one(clients: Clients, of: Of, status: Status, now: Timestamp) -> Part<ListedJob> {
     let mut part = Part::default();
+    let cut = cut_list(&status);
     let call = clients.batch.list_jobs().job_status(status);
     let (call, name) = match of {
         Of::Queue(name) => (call.job_queue(&name), name),
@@ -117,11 +119,20 @@ async fn list_one(clients: Clients, of: Of, status: Status, now: Timestamp) -> P
         }
         if listed == MAX_LISTED {
             let message = format!("{name}: read only the first {MAX_LISTED} jobs of a status");
-            part.refused.push(unreadable(LIST_JOBS, &message));
+            part.refused.push(unreadable(cut, &message));
             break;
         }
     }
     part
+}
+
+/// The call in the scope of the gap of a list that is too long. Busy queues have such a list of ended
+/// jobs in each sweep, and it hides no job that still runs.
+const fn cut_list(status: &Status) -> &'static str {
+    match status {
+        Status::Succeeded | Status::Failed => ENDED_JOBS,
+        _ => LIST_JOBS,
+    }
 }
 
 /// `None` for a job that ended too long ago.
@@ -218,5 +229,14 @@ mod tests {
         );
         check(summary(Status::Succeeded), Some(Children::No));
         check(JobSummary::builder().status(Status::Running), None);
+    }
+
+    #[test]
+    fn a_long_list_of_ended_jobs_has_a_gap_of_its_own() {
+        for status in STATUSES {
+            let is_of_ended = cut_list(&status) == ENDED_JOBS;
+            let has_ended = matches!(status, Status::Succeeded | Status::Failed);
+            assert_eq!(is_of_ended, has_ended, "{status}");
+        }
     }
 }

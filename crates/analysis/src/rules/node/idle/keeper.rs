@@ -17,7 +17,7 @@ use crate::facts::Facts;
 use crate::rules::batch::context::environment_named;
 use crate::rules::batch::never_joined::ENVIRONMENT;
 
-/// The calls that list the jobs of AWS Batch.
+/// The calls that list the live jobs of AWS Batch. An ended job owns no task that runs.
 const JOBS: [&str; 3] = [
     "batch:DescribeJobQueues",
     "batch:DescribeJobs",

@@ -3,7 +3,7 @@
 use ebb_model::finding::evidence::Evidence;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::instance::{Controller, controller_from_tags};
-use ebb_model::visibility_gap::Gap;
+use ebb_model::visibility_gap::{ENDED_JOBS, Gap};
 use ebb_telemetry::step::StepKind;
 use ebb_telemetry::testing::{at, clock, node, usage};
 
@@ -150,6 +150,19 @@ fn a_node_with_tasks_is_not_idle_while_its_jobs_could_not_all_be_read() {
     let held = "2 ECS tasks outside AWS Batch prevent its scale-in";
     check("us-east-1: batch:GetJobQueueSnapshot", held);
     check("eu-west-1: batch:ListJobs", held);
+}
+
+#[test]
+fn tasks_hold_a_node_in_an_account_with_many_ended_jobs() {
+    let with_gap = |world: &mut World| {
+        let workers = &mut world.inventory.batch.container_instances;
+        workers.change(|worker| worker.running_tasks = Some(2));
+        let gap = Gap::new(format!("us-east-1: {ENDED_JOBS}"), "only the first 5000");
+        world.inventory.gaps.push(gap);
+    };
+    let text = describe_result(&worker(40, with_gap));
+    let held = "2 ECS tasks outside AWS Batch prevent its scale-in";
+    assert!(text.starts_with(held), "{text}");
 }
 
 #[test]
