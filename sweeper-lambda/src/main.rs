@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result};
 use ebb_cloud::error_chain::reason;
 use ebb_ingest::deadline::Deadline;
 use ebb_notify::test_message;
+use ebb_telemetry::identity::AccountId;
 use jiff::Timestamp;
 use lambda_runtime::{Context, Diagnostic, LambdaEvent, service_fn};
 use serde_json::Value;
@@ -75,7 +76,9 @@ async fn sweep(context: &Context) -> Result<Value> {
         .and_then(|ms| Timestamp::from_millisecond(ms).ok())
         .context("invalid deadline of the invocation")?;
     let deadline = Deadline::within(Timestamp::now(), end);
-    let summary = ports::sweep(&settings, &deadline).await?;
+    // The function and its role are of the same account.
+    let account = AccountId::of_arn(&context.invoked_function_arn);
+    let summary = ports::sweep(&settings, &deadline, account).await?;
     if settings.metrics && settings.shard.reports() {
         let function = &context.env_config.function_name;
         // CloudWatch reads metrics from lines of the log, so they need no permission and no call.

@@ -16,15 +16,24 @@ use ebb_notify::test_message::{self, TestAnswer};
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports, Summary};
-use ebb_telemetry::identity::Region;
+use ebb_telemetry::identity::{AccountId, Region};
 use jiff::Timestamp;
 
 use crate::secret::{SecretEvents, SecretHooks, SecretSlack};
 use crate::settings::Settings;
 
-/// One sweep over AWS.
-pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Summary> {
+/// One sweep over AWS. The inventory names the account, so that accounts that are no longer
+/// configured are not part of it.
+pub(crate) async fn sweep(
+    settings: &Settings,
+    deadline: &Deadline,
+    account: Option<AccountId>,
+) -> Result<Summary> {
     let aws = AwsConfig::load(None).await;
+    let aws = match account {
+        Some(account) => aws.for_account(account),
+        None => aws,
+    };
     let objects = AwsObjects::new(&aws, settings.bucket.as_str());
     let mut config = Config {
         policy: run::policy(&objects, &settings.policy_key).await?,

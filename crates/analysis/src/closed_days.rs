@@ -50,7 +50,8 @@ pub(crate) fn is_complete(day: &str, estimated: bool, now: Timestamp) -> bool {
 }
 
 /// The history after a sweep. A day that is known keeps its costs until its bill changes, because a
-/// sweep sees fewer tasks of older days. A bill without a part replaces no day.
+/// sweep sees fewer tasks of older days. A bill without a part replaces only smaller ones: a part that
+/// always lacks, such as an account without costs by resource, keeps no correction back.
 pub(crate) fn with_days(
     before: &SpendHistory,
     ((days, is_partial), sums): ((&[CostDay], bool), &SpendSums),
@@ -69,7 +70,10 @@ pub(crate) fn with_days(
             continue;
         };
         let known = history.days.get(&date);
-        if known.is_none_or(|known| known.billed != day.total && !is_partial) {
+        let is_replaced = |known: &SpendDay| {
+            known.billed < day.total || (known.billed != day.total && !is_partial)
+        };
+        if known.is_none_or(is_replaced) {
             history
                 .days
                 .insert(date, costs_of(day, sums, policy.costs.rest, &budgets));
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_day_keeps_its_costs_until_its_whole_bill_changes() {
+    fn a_known_day_keeps_its_costs_until_its_bill_changes_and_lacks_nothing_or_grows() {
         let policy = Policy::default();
         let named = BTreeMap::from([(names("a"), 0), (names("b"), 1)]);
         let sums_of = |a: i64| {
@@ -204,9 +208,13 @@ mod tests {
         assert_eq!(cost(&first, "b"), Some(None), "unknown is not zero");
         assert_eq!(cost(&first, "c"), None);
         assert_eq!(after_sweep(&first, 100, 3), first, "a sweep that sees less");
-        let days = [day("2026-09-17", 40, false)];
-        let partial = with_days(&first, ((&days, true), &sums_of(3)), &policy, at(0));
-        assert_eq!(partial, first, "a bill without a part");
+        let without_a_part = |total: i64| {
+            let days = [day("2026-09-17", total, false)];
+            with_days(&first, ((&days, true), &sums_of(3)), &policy, at(0))
+        };
+        assert_eq!(without_a_part(40), first, "a smaller bill");
+        let larger = cost(&without_a_part(101), "a");
+        assert_eq!(larger, Some(Some(Usd::from_micros(3))));
         let changed = after_sweep(&first, 101, 3);
         assert_eq!(cost(&changed, "a"), Some(Some(Usd::from_micros(3))));
         let mut other = policy.clone();

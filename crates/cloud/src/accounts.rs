@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use ebb_model::inventory::Inventory;
-use ebb_model::visibility_gap::{Gap, Refused};
+use ebb_model::visibility_gap::{ALL_ACCOUNTS, Gap, Refused};
 use ebb_telemetry::identity::{AccountId, NodeId, Region};
 
 use crate::ports::{
@@ -78,6 +78,18 @@ impl Accounts {
 
     fn learnt(&self) -> MutexGuard<'_, Learnt> {
         self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The configured accounts, with those that could not be entered: their resources may still exist.
+    /// Empty if the accounts of the organization are not known.
+    fn configured(&self) -> BTreeSet<AccountId> {
+        let mut gaps = self.gaps.iter();
+        if gaps.any(|gap| gap.scope.starts_with(ALL_ACCOUNTS)) {
+            return BTreeSet::new();
+        }
+        let entered = self.members.iter().map(|member| member.id.clone());
+        let refused = self.gaps.iter().filter_map(Gap::account);
+        entered.chain(refused).collect()
     }
 
     fn with_region(&self, region: &Region) -> Vec<Member> {
@@ -148,7 +160,6 @@ impl InventorySource for Accounts {
         });
         let (mut all, mut refusals, mut answered) = (Inventory::default(), Vec::new(), false);
         for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls.collect::<Vec<_>>()).await {
-            all.scope.accounts.insert(account.clone());
             match answer {
                 Ok(mut found) => {
                     answered = true;
@@ -175,6 +186,7 @@ impl InventorySource for Accounts {
             .map(|(account, error)| gap(account, &scope, error));
         all.gaps.extend(refused);
         all.gaps.sort();
+        all.scope.accounts = self.configured();
         Ok(all)
     }
 
@@ -239,15 +251,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_inventory_names_the_accounts_that_were_asked() {
+    async fn the_inventory_names_the_configured_accounts_unless_they_are_not_known() {
         let a = region("a-1");
         let first = FakeInventory::new(BTreeMap::from([(a.clone(), with("i-1", &a))]));
         let second = FakeInventory::default();
         second.set(a.clone(), Err(denied()));
         let members = vec![member(1, first, &[]), member(2, second, &[])];
-        let found = Accounts::new(members, Vec::new()).gather(&a).await;
-        let asked = found.expect("one answers").scope.accounts;
-        assert_eq!(asked, BTreeSet::from([account(1), account(2)]));
+        let named = async |gaps: &[String]| {
+            let gaps = gaps.iter().map(|scope| Gap::new(scope.as_str(), "denied"));
+            let all = Accounts::new(members.clone(), gaps.collect());
+            all.gather(&a).await.expect("one answers").scope.accounts
+        };
+        let both = BTreeSet::from([account(1), account(2)]);
+        assert_eq!(named(&[]).await, both);
+        let refused = Gap::not_entered(&account(3), "sts:AssumeRole");
+        let all = BTreeSet::from([account(1), account(2), account(3)]);
+        assert_eq!(named(&[refused]).await, all);
+        assert!(named(&[ALL_ACCOUNTS.to_owned()]).await.is_empty());
     }
 
     #[tokio::test]

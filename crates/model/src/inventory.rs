@@ -38,20 +38,21 @@ pub struct Inventory {
     /// Spot prices, zones and commitments.
     #[serde(default)]
     pub markets: Markets,
-    /// The regions and accounts that were asked.
+    /// The configured regions and accounts.
     #[serde(default)]
     pub scope: InventoryScope,
     /// Parts that could not be read, with the reason.
     pub gaps: Vec<Gap>,
 }
 
-/// The regions and accounts that were asked. Nothing is known about the resources of others.
+/// The configured regions and accounts, with those that refused. Nothing is known about the resources
+/// of others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InventoryScope {
     /// Empty for all enabled regions.
     pub regions: BTreeSet<Region>,
-    /// Empty if the source does not know its accounts.
+    /// Empty if the accounts are not known.
     pub accounts: BTreeSet<AccountId>,
 }
 

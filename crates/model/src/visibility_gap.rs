@@ -165,6 +165,12 @@ impl Gap {
         ends.then(|| call.trim_start_matches([':', ' ']))
     }
 
+    /// The account; `None` if the scope contains none.
+    pub fn account(&self) -> Option<AccountId> {
+        let (account, _) = self.parts();
+        account.and_then(|account| AccountId::new(account).ok())
+    }
+
     /// The account, if the scope contains one, and the remaining text.
     fn parts(&self) -> (Option<&str>, &str) {
         let Some(scope) = self.scope.strip_prefix("account ") else {

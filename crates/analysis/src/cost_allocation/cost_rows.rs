@@ -140,11 +140,12 @@ impl CostRows {
     }
 }
 
-/// Whether a day must be written. A bill without a part replaces no closed day.
+/// Whether a day must be written. A bill without a part replaces a closed day only if it is larger.
 fn must_write(facts: &Facts<'_>, day: Date, now: WrittenDay) -> bool {
     let written = &facts.memory.costs;
-    let is_closed = written.days.get(&day).is_some_and(|day| day.is_closed);
-    written.is_due(day, now) && !(is_closed && facts.is_bill_partial())
+    let closed = written.days.get(&day).filter(|day| day.is_closed);
+    let is_larger = closed.is_none_or(|closed| now.billed > closed.billed);
+    written.is_due(day, now) && (is_larger || !facts.is_bill_partial())
 }
 
 fn of_day(

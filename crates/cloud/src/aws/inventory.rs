@@ -27,12 +27,12 @@ mod storage;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_model::inventory::Inventory;
 use ebb_model::inventory::batch::job::{Job, JobStatus};
 use ebb_model::inventory::batch::{BatchFleet, FrontJob, JobQueue};
 use ebb_model::inventory::instance::controller_from_tags;
 use ebb_model::inventory::second_opinion::SecondOpinion;
 use ebb_model::inventory::storage::Storage;
+use ebb_model::inventory::{Inventory, InventoryScope};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
@@ -54,6 +54,17 @@ impl AwsInventory {
     pub fn new(config: &AwsConfig) -> Self {
         Self {
             config: config.clone(),
+        }
+    }
+
+    /// An empty inventory of the account, if it is known.
+    fn without_resources(&self) -> Inventory {
+        Inventory {
+            scope: InventoryScope {
+                accounts: self.config.account.iter().cloned().collect(),
+                ..InventoryScope::default()
+            },
+            ..Inventory::default()
         }
     }
 }
@@ -128,7 +139,7 @@ impl InventorySource for AwsInventory {
             storage,
             opinions,
             gaps,
-            ..Inventory::default()
+            ..self.without_resources()
         };
         name_controllers(&mut inventory);
         Ok(inventory)
@@ -200,12 +211,24 @@ mod tests {
     use ebb_model::inventory::batch::ComputeEnvironment;
     use ebb_model::inventory::batch::container_instances::ContainerInstance;
     use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
-    use ebb_telemetry::identity::{InstanceType, NodeId};
+    use ebb_telemetry::identity::{AccountId, InstanceType, NodeId};
 
     use super::*;
 
     fn region() -> Region {
         Region::new("eu-central-1").expect("a region")
+    }
+
+    #[test]
+    fn the_inventory_of_a_known_account_names_it() {
+        let named = |account: Option<AccountId>| {
+            let sdk = aws_config::SdkConfig::builder().build();
+            let source = AwsInventory::new(&AwsConfig { sdk, account });
+            source.without_resources().scope.accounts
+        };
+        let account = AccountId::new("111111111111").expect("an account");
+        assert_eq!(named(Some(account.clone())), BTreeSet::from([account]));
+        assert!(named(None).is_empty());
     }
 
     #[test]

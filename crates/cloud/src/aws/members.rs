@@ -177,7 +177,9 @@ fn active(account: &Account) -> Option<AccountId> {
 }
 
 impl AwsConfig {
-    fn for_account(&self, account: AccountId) -> Self {
+    /// The same configuration, with the account of its credentials.
+    #[must_use]
+    pub fn for_account(&self, account: AccountId) -> Self {
         Self {
             sdk: self.sdk.clone(),
             account: Some(account),

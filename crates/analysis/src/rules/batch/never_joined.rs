@@ -65,8 +65,9 @@ fn has_cluster(facts: &Facts<'_>, instance: &Instance) -> bool {
 }
 
 /// ECS does not report since when it does not list an instance, which may have worked before. The
-/// waste begins after the last activity that the probe observed. Without a probe the window is empty,
-/// and the history of findings extends it to the first sweep that missed the instance.
+/// waste begins after the last activity that the probe observed. If the probe is silent, or a task
+/// ran, the window is empty, and the history of findings extends it to the first sweep that missed the
+/// instance. Without a sign of work the waste begins at the launch.
 fn make_finding(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     let launched = instance.launched_at?;
     let environment = instance.tags.get(ENVIRONMENT)?;
@@ -75,10 +76,13 @@ fn make_finding(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     let lives = silent.map(|silent| silent <= facts.policy.idle.after());
     let observed = state.filter(|_| lives == Some(true));
     let quiet_since = observed.and_then(|state| quiet_since(instance, state));
+    let unused_since = (!has_worked(facts, &instance.id)).then_some(launched);
     let is_at_work = observed.is_some_and(|state| works(facts, state));
     let observation = StuckObservation {
         window: Window {
-            from: quiet_since.unwrap_or(facts.now).min(facts.now),
+            from: quiet_since
+                .or(unused_since)
+                .map_or(facts.now, |from| from.min(facts.now)),
             to: facts.now,
         },
         coverage: None,
@@ -103,6 +107,13 @@ fn make_finding(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     let price = facts.price_of(instance).filter(|_| !is_at_work);
     finding.cost = price.map(|price| price.wasted_over(finding.window));
     Some(Verdict::Waste(Box::new(finding)))
+}
+
+/// Whether a probe or a task was ever observed on a node.
+fn has_worked(facts: &Facts<'_>, node: &NodeId) -> bool {
+    facts.state.nodes.contains_key(node)
+        || facts.hours.nodes.contains_key(node)
+        || facts.finished.iter().any(|step| step.node == *node)
 }
 
 fn advice(environment: &str, is_at_work: bool) -> String {

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use ebb_model::finding::Finding;
+use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::batch::job::{Attempt, Job, JobId, JobStatus};
 use ebb_model::inventory::batch::task::Task;
 use ebb_model::inventory::batch::{ComputeEnvironment, FrontJob, JobQueue};
 use ebb_model::inventory::instance::Instance;
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::heartbeat::node_signals::Pressure;
-use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::step::{StepEnd, StepUsage};
-use ebb_telemetry::testing::{at, node};
+use ebb_telemetry::testing::{at, node, placed_step};
 use ebb_telemetry::units::Bytes;
 
 use crate::rules::batch::tests::check;
@@ -329,8 +330,28 @@ fn a_machine_that_its_cluster_lost_costs_nothing_while_it_works_or_before() {
     };
     assert_eq!(spent(found(20, 60)), over(40));
     assert_eq!(spent(found(0, 60)), over(60));
-    // Without a probe nothing is known before this sweep.
-    assert_eq!(spent(found(0, 0)), over(0));
+}
+
+#[test]
+fn a_machine_without_a_sign_of_work_wastes_its_cost_since_its_launch() {
+    let spent = |has_task: bool| {
+        let mut world = World::with([stranger(0)]);
+        world.inventory.batch.environments.push(ComputeEnvironment {
+            cluster_arn: Some("arn:cluster".to_owned()),
+            ..ComputeEnvironment::new("env", region())
+        });
+        if has_task {
+            world.finished.push(placed_step(2, 10));
+        }
+        world.now = at(3_600);
+        let mut findings = world.evaluate().findings.into_iter();
+        let finding = findings.find(|finding| finding.kind == FindingKind::StuckBatchJob);
+        let finding = finding.expect("ECS does not list it");
+        finding.cost.expect("it has a price").spent
+    };
+    assert_eq!(spent(false), Usd::from_micros(192_000));
+    // The end of its work is not known.
+    assert_eq!(spent(true), Usd::ZERO);
 }
 
 #[test]
