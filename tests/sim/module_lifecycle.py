@@ -37,7 +37,7 @@ from install_script import rendered
 from simulators import HERE, Simulators
 
 _ROOT = HERE.parent.parent
-_TERRAFORM_S = 400
+_TERRAFORM_S = 900
 # Tests that run at the same time. Most of the time, half of them wait.
 _AT_ONCE = 2 * (os.cpu_count() or 1)
 # A minute of the schedule, ten seconds until MiniStack looks, and a sweep of a program without optimization.

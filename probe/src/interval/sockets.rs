@@ -283,8 +283,8 @@ impl Traffic {
     }
 
     /// Divides the node's bytes: known background traffic counts as background, the rest as
-    /// workload. If there is more background traffic than the node has in all, some of it was between
-    /// containers, which is in no total of the node. Then the known traffic of the workload counts.
+    /// workload. More background traffic than the node has in all was partly between containers,
+    /// which is in no total of the node. Then the known traffic of the workload counts.
     pub(super) fn divided(&self, node: Option<Bytes>) -> (Option<Bytes>, Option<Bytes>) {
         let Some(node) = node.filter(|_| self.watched) else {
             return (node, None);

@@ -66,7 +66,7 @@ fn has_cluster(facts: &Facts<'_>, instance: &Instance) -> bool {
 
 /// ECS does not report since when it does not list an instance, which may have worked before. The
 /// waste begins after the last activity that the probe observed. If the probe is silent, or a task
-/// ran, the window is empty, and the history of findings extends it to the first sweep that missed the
+/// ran, the window is empty. The history of findings extends it to the first sweep that missed the
 /// instance. Without a sign of work the waste begins at the launch.
 fn make_finding(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     let launched = instance.launched_at?;
