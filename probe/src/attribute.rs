@@ -635,7 +635,7 @@ mod tests {
         };
         check("node_exporter", "node_exporter.service", true);
         check("node_exporter", "node-exporter.service", true);
-        check("prometheus-node", "prometheus-node-exporter.service", true);
+        check("amazon-cloudwat", "amazon-cloudwatch-agent.service", true);
         check("vector", "cron.service", false);
         check("vector", "vector.service.d", false);
         // The users of an unprivileged container have other ids on the node.
