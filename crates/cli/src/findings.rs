@@ -199,7 +199,7 @@ fn list(
 }
 
 /// The report with exactly those findings that no decision sets aside now. Its totals do not contain
-/// findings whose decision was withdrawn, so that no dollar counts twice.
+/// findings whose decision was withdrawn: other findings may already contain the same cost.
 fn undecided(report: &Report, decided: &BTreeMap<String, Decision>) -> Report {
     let mut left = report.clone();
     for SetAside { mut finding, .. } in std::mem::take(&mut left.history.set_aside) {
