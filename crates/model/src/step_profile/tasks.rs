@@ -124,14 +124,6 @@ pub(crate) struct TaskAttempts<'a> {
     attempts: Vec<&'a Run>,
 }
 
-impl<'a> From<&'a Run> for TaskAttempts<'a> {
-    fn from(only: &'a Run) -> Self {
-        Self {
-            attempts: vec![only],
-        }
-    }
-}
-
 impl<'a> TaskAttempts<'a> {
     /// The first attempt; `None` if only later ones are kept.
     fn first(&self) -> Option<&'a Run> {
@@ -322,7 +314,10 @@ impl StepProfile {
                     let name = (record.pipeline_run.as_str(), record.task.as_str());
                     by_name.entry(name).or_default().push((position, run));
                 }
-                None => tasks.push((position, TaskAttempts::from(run))),
+                None => {
+                    let attempts = vec![run];
+                    tasks.push((position, TaskAttempts { attempts }));
+                }
             }
         }
         for runs in by_name.into_values() {
